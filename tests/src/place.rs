@@ -195,6 +195,14 @@ impl Place {
             .collect()
     }
 
+    /// Ends the client's own supervisor and all that it runs.
+    #[track_caller]
+    pub fn stop_background(&self) {
+        self.pane.command("claude daemon stop --any; echo daemon ended");
+        self.pane.wait_screen("\ndaemon ended");
+        self.when_clients(&[]);
+    }
+
     /// Waits until just these clients run.
     #[track_caller]
     pub fn when_clients(&self, expected: &[u32]) {

@@ -143,6 +143,8 @@ config! {
         headless: Flag => settings.headless_answers;
         /// How long the prompts of a headless run wait in all, and those of the subagents of one turn (`coordctl attend --ask-for-agents`).
         headless_bound: Ms => settings.hidden_wait_ms;
+        /// Whether prompts of background sessions (`claude --bg`) can be answered like those of sessions in a terminal. coord does nothing else to them.
+        background: Flag => settings.background_answers;
     }
 
     /// Reserved: no key yet.

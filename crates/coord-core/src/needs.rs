@@ -14,6 +14,7 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
+use crate::fusion::{self, Doing};
 use crate::records::{NEVER, Need, Obstacle, Pending, Session, Stage, State, Wait, WaitKind};
 
 /// A reason that the facts show now.
@@ -35,7 +36,7 @@ impl State {
     ) {
         let Some(session) = self.get(key) else { return };
         let is_unclear = session.may_live() && session.shown.state == SessionState::Unknown;
-        let mut reasons = self.reasons(session);
+        let mut reasons = self.reasons(session, at);
         if is_unclear {
             reasons.retain(|reason| !is_of_state(reason.kind));
         }
@@ -134,7 +135,7 @@ fn is_of_state(kind: NeedKind) -> bool {
 
 impl State {
     /// The reasons that the facts show now.
-    fn reasons(&self, session: &Session) -> Vec<Reason> {
+    fn reasons(&self, session: &Session, at: Moment) -> Vec<Reason> {
         let mut found = Vec::new();
         let since = session.shown.since;
         let mut add = |kind, since, words: &str| {
@@ -148,8 +149,15 @@ impl State {
         }
         let has_given_up = session.recovery.needs_operator.is_some();
         match session.shown.state {
-            SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-                found.extend(prompts(session));
+            SessionState::AwaitingPermission => {
+                found.extend(prompts(session, Doing::AwaitingPermission, since));
+            }
+            SessionState::AwaitingInput => {
+                found.extend(prompts(session, Doing::AwaitingInput, since));
+            }
+            // Nothing acts on it, and its prompts wait for a person like any other.
+            SessionState::Foreign => {
+                found.extend(prompts(session, fusion::weigh(session, at.awake).doing, at));
             }
             SessionState::BlockedAuth => add(NeedKind::Login, since, "must log in: /login"),
             SessionState::BlockedBilling => {
@@ -186,7 +194,6 @@ impl State {
             | SessionState::Background
             | SessionState::QuotaWait
             | SessionState::Suspended
-            | SessionState::Foreign
             | SessionState::Interrupted
             | SessionState::Crashed
             | SessionState::Elsewhere
@@ -205,18 +212,20 @@ impl State {
     }
 }
 
-/// The open prompts: each request that a hook reported, or one that only another source shows.
-fn prompts(session: &Session) -> Vec<Reason> {
+/// The open prompts of a session that does that: each request that a hook reported, or one that only another source
+/// shows, since then.
+fn prompts(session: &Session, doing: Doing, since: Moment) -> Vec<Reason> {
+    let (kind, words) = match doing {
+        Doing::AwaitingPermission => (NeedKind::Permission, "has a permission dialog open"),
+        Doing::AwaitingInput => (NeedKind::Dialog, "has a dialog open"),
+        Doing::Turn | Doing::Background | Doing::Rest | Doing::Unclear | Doing::Unreported => {
+            return Vec::new();
+        }
+    };
     let reported: Vec<Reason> = session.waits.iter().map(of_wait).collect();
     if !reported.is_empty() {
         return reported;
     }
-    let (kind, words) = if session.shown.state == SessionState::AwaitingPermission {
-        (NeedKind::Permission, "has a permission dialog open")
-    } else {
-        (NeedKind::Dialog, "has a dialog open")
-    };
-    let since = session.shown.since;
     Vec::from([Reason { kind, request: None, since, words: words.into() }])
 }
 

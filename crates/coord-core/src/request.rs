@@ -33,6 +33,8 @@ pub enum NotAnswerable {
     Subagent,
     /// A headless run asks.
     Headless,
+    /// A session of the client's own background supervisor asks.
+    Background,
     /// The client is not known to run on this machine.
     Elsewhere,
     /// Two processes hold the session.
@@ -56,6 +58,9 @@ impl NotAnswerable {
             Self::Replied => "a reply was sent already",
             Self::Subagent => "a subagent asks; waiting could hide its dialog",
             Self::Headless => "headless waiting is off",
+            Self::Background => {
+                "answering background sessions is off ([approvals] background); `claude agents` shows it"
+            }
             Self::Elsewhere => "it runs elsewhere",
             Self::TwoOwners => "two clients hold the session",
             Self::NoRegistry => "the client's registry cannot be read",
@@ -89,6 +94,9 @@ impl State {
         }
         if session.kind == Some(Kind::Headless) && !is_hidden {
             return Err(NotAnswerable::Headless);
+        }
+        if session.is_foreign && !self.header.settings.background_answers {
+            return Err(NotAnswerable::Background);
         }
         let need = need_of(session, request).ok_or(NotAnswerable::Over)?;
         let wait = wait.ok_or(NotAnswerable::Over)?;

@@ -85,6 +85,9 @@ pub struct Settings {
     pub passphrase_for: PassphraseFor,
     /// Whether requests of headless runs may wait for a reply (A-03, H-38).
     pub headless_answers: bool,
+    /// Whether requests of sessions that the client's own background supervisor runs (`claude --bg`) may be answered
+    ///
+    pub background_answers: bool,
     /// How long hooks of a headless run, or of the subagents of one turn, wait in all, while nobody else can answer
     /// (H-38).
     pub hidden_wait_ms: u64,
@@ -140,6 +143,7 @@ impl Default for Settings {
             reply_wait_ms: 24 * 3_600_000,
             passphrase_for: PassphraseFor::Requests,
             headless_answers: false,
+            background_answers: false,
             hidden_wait_ms: 600_000,
         }
     }

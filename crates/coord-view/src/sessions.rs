@@ -117,7 +117,11 @@ fn needs(session: &Session) -> Vec<inspect::Need> {
             kind: need.kind.name().to_owned(),
             since: rfc3339(need.since.wall_ms),
             text: need.reason.clone(),
-            command: need.kind.command(&name),
+            command: need.kind.command(&name).or_else(|| {
+                // Its terminal is the supervisor's.
+                let is_there = session.is_foreign && need.kind.is_prompt();
+                is_there.then(|| "claude agents".to_owned())
+            }),
             request: None,
         })
         .collect()

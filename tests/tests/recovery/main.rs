@@ -32,7 +32,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 87] = [
+const CASES: [(&str, fn()); 88] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -69,6 +69,7 @@ const CASES: [(&str, fn()); 87] = [
         requests::a_request_and_every_order_need_the_passphrase,
     ),
     ("a_request_of_a_headless_run", hidden::a_request_of_a_headless_run),
+    ("a_request_of_a_background_session", hidden::a_request_of_a_background_session),
     ("a_request_of_a_subagent", hidden::a_request_of_a_subagent),
     ("a_request_whose_plan_is_approved", questions::a_plan_is_approved_with_its_mode),
     ("a_draft", answers::a_draft),

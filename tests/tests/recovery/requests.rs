@@ -115,6 +115,14 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     let listed = place.runs("coordctl", &["requests"]);
     assert!(listed.contains("        touch made-from-afar\n"), "{listed}");
     assert!(listed.contains(&format!("→ coordctl approve {id}")), "{listed}");
+    // U-03: what bash asks for on Tab, by the script that `coordctl completions bash` prints.
+    let asks = format!(
+        "COORD_COMPLETE=bash _CLAP_COMPLETE_INDEX=2 COORD_HOME={} {} -- coordctl approve r_",
+        root.display(),
+        program.display()
+    );
+    let order = place.begins_line(&asks);
+    assert_eq!(place.ends(&order), format!("{id}code 0\n"));
     let said = place.runs("coordctl", &["approve", &id, "--yes"]);
     assert!(said.contains("Taken: the client allowed Bash.\ncode 0"), "{said}");
     place.when_at_rest();

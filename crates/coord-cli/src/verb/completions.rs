@@ -79,29 +79,37 @@ fn session_if(fits: fn(&Session) -> bool) -> ArgValueCompleter {
     ArgValueCompleter::new(move |begun: &OsStr| sessions(begun, fits))
 }
 
-/// The names of sessions that fit and begin like this; if none does, the ids. Only those of plain characters: a shell
-/// puts them on its command line as they are.
+/// Completes an argument that names what `list` gives: words and a help text for each.
+pub(crate) fn of(list: fn(&Context) -> Vec<(String, String)>) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |begun: &OsStr| {
+        let Some(begun) = begun.to_str() else { return Vec::new() };
+        let context = Context::from_environment(root());
+        offered(begun, context.map_or_else(|_| Vec::new(), |context| list(&context)))
+    })
+}
+
+/// The names of sessions that fit and begin like this; if none does, the ids.
 fn sessions(begun: &OsStr, fits: fn(&Session) -> bool) -> Vec<CompletionCandidate> {
     let Some(begun) = begun.to_str() else { return Vec::new() };
     let Some(looked) = Context::from_environment(root()).ok().and_then(|one| look(None, &one).ok())
     else {
         return Vec::new();
     };
-    let is_offered = |word: &String| word.starts_with(begun) && is_plain(word);
-    let offered = |words: &mut dyn Iterator<Item = (String, String)>| {
-        let words = words.filter(|(word, _)| is_offered(word));
-        let candidate = |(word, state): (String, String)| {
-            CompletionCandidate::new(word).help(Some(state.into()))
-        };
-        words.map(candidate).collect::<Vec<_>>()
-    };
     let all = || looked.answer.sessions.iter().filter(|one| fits(one));
-    let names = &mut all().map(|one| (shown_name(one), state_name(one.state)));
-    let found = offered(names);
+    let found = offered(begun, all().map(|one| (shown_name(one), state_name(one.state))));
     if !found.is_empty() {
         return found;
     }
-    offered(&mut all().map(|one| (one.session_id.clone(), state_name(one.state))))
+    offered(begun, all().map(|one| (one.session_id.clone(), state_name(one.state))))
+}
+
+/// Those that begin like this. Only those of plain characters: a shell puts them on its command line as they are.
+fn offered(
+    begun: &str,
+    words: impl IntoIterator<Item = (String, String)>,
+) -> Vec<CompletionCandidate> {
+    let words = words.into_iter().filter(|(word, _)| word.starts_with(begun) && is_plain(word));
+    words.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into()))).collect()
 }
 
 /// `--root DIR` on the command line that is completed.

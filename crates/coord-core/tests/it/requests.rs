@@ -3,14 +3,15 @@
 
 use coord_core::NotAnswerable;
 use coord_model::{
-    ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NoticeKind,
-    NoticeSettings, PlanMode, ProcessRef, Provenance, RegistryStatus, ReplyKind, ReplyOutcome,
-    RequestId, SessionKey, Settings, TellAct, ToolPhase, Verdict, Whom,
+    ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NeedKind,
+    NoticeKind, NoticeSettings, PlanMode, ProcessRef, Provenance, Registry, RegistryEntry,
+    RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey, SessionState, Settings,
+    TellAct, ToolPhase, Verdict, Whom,
 };
 
 use crate::crashes::{PID, in_a_turn};
 use crate::notices::through;
-use crate::world::{PROMPT, STOP, World, no_registry, order, process, settings};
+use crate::world::{PROMPT, STOP, World, entry, no_registry, order, process, settings};
 
 const CALL: &str = "toolu_1";
 const HOOK: u32 = 900;
@@ -118,6 +119,44 @@ fn hidden(bound_ms: u64) -> Settings {
         hidden_wait_ms: bound_ms,
         notice: through(&[("here", ChannelClass::Tmux)]),
         ..Settings::default()
+    }
+}
+
+// R-20, U-01, A-03: what the client's own supervisor runs needs its person like any other session, and is answered
+// from elsewhere only where its owner wants that.
+#[test]
+fn a_background_session_needs_its_person_and_is_answered_only_where_that_is_switched_on() {
+    for (background_answers, answer) in [(true, Ok(())), (false, Err(NotAnswerable::Background))] {
+        let mut world = in_a_turn();
+        let with = Settings { remote_answers: true, background_answers, ..Settings::default() };
+        world.take(&settings(with));
+        let says = |world: &mut World, status| {
+            let Registry::Present(its) = entry("s1", Some(status), 0) else { unreachable!() };
+            world.registry(
+                PID,
+                Registry::Present(RegistryEntry { is_foreign: true, ..its }),
+                false,
+            );
+        };
+        says(&mut world, RegistryStatus::Busy);
+        assert_eq!(world.session("s1").needs, []);
+        begins(&mut world, CALL);
+        let request = asks(&mut world, "Bash", None);
+        world.pass(3.0);
+        says(&mut world, RegistryStatus::WaitingPermission);
+        assert_eq!(world.state_of("s1"), SessionState::Foreign);
+        let needs = &world.session("s1").needs;
+        let of = |need: &coord_core::Need| (need.kind, need.request);
+        assert_eq!(
+            needs.iter().map(of).collect::<Vec<_>>(),
+            [(NeedKind::Permission, Some(request))]
+        );
+        assert_eq!(may(&world, request), answer);
+        allow(&mut world, request);
+        assert_eq!(handed(&mut world).len(), usize::from(background_answers));
+        world.pass(3.0);
+        says(&mut world, RegistryStatus::Busy);
+        assert_eq!(world.session("s1").needs, []);
     }
 }
 

@@ -10,12 +10,13 @@ use coord_wire::api::{DecisionRequest, OpenRequest, PASSPHRASE_NEEDED, ReplyShow
 use coord_wire::question::QuestionAnswer;
 
 use super::passphrase;
-use super::requests::{called, find};
+use super::requests::{called, find, names};
 use super::shown::{input, what};
 use crate::client::{self, Sent};
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, escape};
+use crate::verb::completions;
 use crate::verb::status::not_reachable;
 
 /// How long the proof of a reply is awaited: an allowed call is proved only once it has ended (measured).
@@ -25,7 +26,7 @@ const PROOF: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub(super) struct How {
     /// A request's id or its beginning, or the session's name if it has one open request
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::of(names))]
     request: String,
     /// Do not ask for confirmation
     #[arg(long)]

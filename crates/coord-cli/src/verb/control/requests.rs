@@ -101,6 +101,13 @@ pub(super) fn open(context: &Context) -> Result<OpenRequests, Failure> {
     }
 }
 
+/// What names a request that can be answered here, with what is asked.
+pub(super) fn names(context: &Context) -> Vec<(String, String)> {
+    let all = open(context).map(|open| open.requests).unwrap_or_default();
+    let here = all.iter().filter(|one| one.why_not.is_none());
+    here.map(|one| (called(one), escape(&format!("{}: {}", one.name, what(one))))).collect()
+}
+
 /// The request that a word means: the beginning of its id, its need, or a session that has exactly one.
 pub(super) fn find(word: &str, context: &Context) -> Result<OpenRequest, Failure> {
     let all = open(context)?.requests;
