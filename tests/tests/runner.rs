@@ -110,7 +110,7 @@ fn a_run_goes_on_after_failures_and_lists_them() {
     let (_, list) = said.split_once("\nFAILED, after ").expect("a list of what failed");
     let (_, list) = list.split_once('\n').expect("a line of its own");
     let expected = "format (exit 1)\n\
-                    tests (exit 101)\n    coord_core::b::c\n    \
+                    tests (exit 101)\n    coord_core::b::c\n                no name of a test\n    \
                     again: cargo test -p coord-core --lib\n    \
                     again: cargo test -p coord-tests --test wake\n";
     assert_eq!(list, expected, "{said}");

@@ -1,6 +1,5 @@
 //! What ends the wait of a hook beside a prompt of the real client, and what becomes of the prompt (A-01, A-07, A-09, H-23).
 
-use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
@@ -9,8 +8,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::request_place::{
-    answerable_requests, asking, asks_for, asks_to_read, fate, fates, outside, read_all,
-    takes_keys, transcript, when_no_hook,
+    answerable_requests, asking, asks_for, asks_to_read, dismiss, fates, its_fate, outside,
+    read_all, takes_keys, transcript, when_no_hook,
 };
 use crate::requests::{DIALOG, answer_at_the_terminal, hooks, request};
 
@@ -26,15 +25,6 @@ fn is_over(place: &mut Place, id: &str) {
     }
 }
 
-/// Presses Escape once the dialog takes keys: a second one would clear what is typed next.
-#[track_caller]
-fn dismiss(place: &Place) {
-    takes_keys(place);
-    place.pane.keys(&["Escape"]);
-    place.pane.wait_screen("Interrupted");
-    place.when("the turn is over", |session| session.state == SessionState::Idle);
-}
-
 // every dialog is as it was, and no hook is left.
 pub(crate) fn a_request_of_five_whose_coordinator_is_killed() {
     let names = ["1.txt", "2.txt", "3.txt", "4.txt", "5.txt"];
@@ -43,10 +33,18 @@ pub(crate) fn a_request_of_five_whose_coordinator_is_killed() {
     assert_eq!(hooks(&place), WAITING);
     drop(place.coordinator.take());
     when_no_hook(&place);
-    answer_at_the_terminal(&place);
-    place.pane.wait_screen("Read them.");
+    wait_until("each dialog is answered", || {
+        let screen = place.pane.screen();
+        if screen.contains("Read them.") {
+            return Ok(());
+        }
+        if screen.contains(DIALOG) {
+            place.pane.keys(&["Enter"]);
+        }
+        Err(screen)
+    });
     for name in names {
-        let fate = fate(&transcript(&place), &outside(&place.home, name)).expect("it has ended");
+        let fate = its_fate(&place, &outside(&place.home, name));
         assert!(fate.by_hook.is_none() && !fate.is_error, "{name}: {fate:?}");
     }
 }
@@ -88,7 +86,7 @@ pub(crate) fn a_request_whose_hook_is_killed() {
     answer_at_the_terminal(&place);
     place.when_at_rest();
     assert!(place.home.project().join("made-there").exists());
-    let fate = fate(&transcript(&place), "touch made-there").expect("it has ended");
+    let fate = its_fate(&place, "touch made-there");
     assert!(fate.by_hook.is_none(), "{fate:?}");
 }
 
@@ -188,7 +186,7 @@ pub(crate) fn a_request_of_three_in_another_order() {
     for (name, wanted, is_error) in
         [("1.txt", "deny", true), ("2.txt", "allow", false), ("3.txt", "allow", false)]
     {
-        let fate = fate(&transcript(&place), &outside(&place.home, name)).expect("it has ended");
+        let fate = its_fate(&place, &outside(&place.home, name));
         assert_eq!((fate.by_hook.as_deref(), fate.is_error), (Some(wanted), is_error), "{name}");
     }
     assert_eq!(read_all(&place), ["2.txt", "3.txt"], "what the model was given");

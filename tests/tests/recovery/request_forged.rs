@@ -8,7 +8,7 @@ use coord_tests::wait::wait_until;
 use serde_json::{Value, json};
 
 use crate::request_place::{
-    answerable, asking, asks_for, fate, listed, selects, takes_keys, transcript, when_no_hook,
+    answerable, asking, asks_for, its_fate, listed, selects, takes_keys, when_no_hook,
 };
 use crate::requests::{DIALOG, answer_at_the_terminal, hooks, is_stored, request};
 use crate::stalls::subagent;
@@ -76,7 +76,7 @@ pub(crate) fn a_request_with_a_forged_decision() {
     assert_eq!(n_decided(&place), before + 1);
     let ran = std::fs::read_to_string(place.home.project().join("ran"));
     assert_eq!(ran.unwrap_or_default(), "once\n");
-    let fate = fate(&transcript(&place), "echo once").expect("it has ended");
+    let fate = its_fate(&place, "echo once");
     assert_eq!(fate.by_hook.as_deref(), Some("allow"));
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn a_request_that_is_refused_with_feedback() {
     let mut place = asking([Turn::bash("touch never-made"), Turn::text("Then not.").lasting()]);
     let id = asks_for(&mut place, "touch never-made");
     takes_keys(&place);
-    selects(&place, "Down", "4. No");
+    selects(&place, 4);
     place.pane.keys(&["Tab"]);
     place.pane.wait_screen("No, ");
     place.pane.type_text("use the staging database");
@@ -210,7 +210,7 @@ pub(crate) fn a_request_that_is_refused_with_feedback() {
     }
     place.api.wait_for("use the staging database");
     place.when_at_rest();
-    let fate = fate(&transcript(&place), "touch never-made").expect("it has ended");
+    let fate = its_fate(&place, "touch never-made");
     assert!(fate.by_hook.is_none() && fate.is_error, "{fate:?}");
     assert!(!place.home.project().join("never-made").exists());
 }

@@ -1,6 +1,7 @@
 //! What the cases about answered prompts share: a client that asks while coord's hook waits, and what its transcript
 //! says of a call.
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::home::Home;
 use coord_tests::place::{MANUAL, Place};
@@ -114,20 +115,32 @@ pub(crate) fn asks_for(place: &mut Place, command: &str) -> String {
 
 /// Moves the dialog's selection away from Yes and back, which shows that the dialog takes keys.
 pub(crate) fn takes_keys(place: &Place) {
-    selects(place, "Down", "2.");
-    selects(place, "Up", "1. Yes");
+    selects(place, 2);
+    selects(place, 1);
 }
 
-/// Moves the dialog's selection to an option.
-pub(crate) fn selects(place: &Place, key: &str, option: &str) {
+/// Presses Escape once the dialog takes keys: a second one would clear what is typed next.
+#[track_caller]
+pub(crate) fn dismiss(place: &Place) {
+    takes_keys(place);
+    place.pane.keys(&["Escape"]);
+    place.pane.wait_screen("Interrupted");
+    place.when("the turn is over", |session| session.state == SessionState::Idle);
+}
+
+/// Moves the dialog's selection to an option. A client that is late may take a key twice, so the way back is known.
+pub(crate) fn selects(place: &Place, option: u32) {
     let mut pressed: Option<Instant> = None;
-    wait_until(&format!("{option} is selected"), || {
+    wait_until(&format!("option {option} is selected"), || {
         let screen = place.pane.screen();
-        if screen.contains(&format!("❯ {option}")) {
+        let number: Option<u32> =
+            screen.split("❯ ").skip(1).find_map(|rest| rest.split('.').next()?.parse().ok());
+        let Some(selected) = number else { return Err(screen) };
+        if selected == option {
             return Ok(());
         }
         if pressed.is_none_or(|at| IGNORED <= at.elapsed()) {
-            place.pane.keys(&[key]);
+            place.pane.keys(&[if selected < option { "Down" } else { "Up" }]);
             pressed = Some(Instant::now());
         }
         Err(screen)
@@ -146,6 +159,15 @@ pub(crate) struct Fate {
 /// How the call whose input has these words ended, by the client's own transcript; none while it has not.
 pub(crate) fn fate(transcript: &Path, words: &str) -> Option<Fate> {
     fates(transcript, words).pop()
+}
+
+/// The same, once it has: the client writes the result a moment after its screen shows it.
+#[track_caller]
+pub(crate) fn its_fate(place: &Place, words: &str) -> Fate {
+    let path = transcript(place);
+    wait_until(&format!("the call with {words:?} ends"), || {
+        fate(&path, words).ok_or_else(|| std::fs::read_to_string(&path))
+    })
 }
 
 /// The same of each call that has ended, in the order of the results.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 
 use crate::notices::recorder;
+use crate::request_place::dismiss;
 
 /// On the screen while the dialog is open.
 pub(crate) const DIALOG: &str = "Do you want to proceed?";
@@ -248,14 +249,7 @@ pub(crate) fn a_request_that_is_interrupted() {
     let mut place = asked([Turn::bash("touch never-made"), Turn::text("Made it.").lasting()]);
     let request = request(&mut place);
     let need = request["need"].as_str().expect("its need").to_owned();
-    wait_until("the dialog is gone", || {
-        let screen = place.pane.screen();
-        if screen.contains(DIALOG) {
-            place.pane.keys(&["Escape"]);
-            return Err(screen);
-        }
-        Ok(())
-    });
+    dismiss(&place);
     wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
     place.when("the end of its turn", |session| session.needs.is_empty());
     let late = place.runs("coordctl", &["approve", &need, "--yes"]);
