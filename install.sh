@@ -119,7 +119,8 @@ build() {
     fi
     say "building static programs for $target (some minutes the first time)"
     cargo build --locked --profile hook --target "$target" --target-dir "$target_dir" -p coord-hook
-    cargo build --locked --release --target "$target" --target-dir "$target_dir" -p coord-cli -p coord-notice
+    cargo build --locked --release --target "$target" --target-dir "$target_dir" -p coord-cli -p coord-notice \
+        --bin coord --bin coord-notice-send
     programs_from=$target_dir/$target/release
     notice_from=$programs_from
     hooks_from=$target_dir/$target/hook

@@ -37,7 +37,9 @@ fn unpacked(home: &Home) -> PathBuf {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     // With the caller's environment, since cargo is built with; nothing can be fetched in here.
     let mut dist = Command::new(programs().join("xtask"));
-    dist.args(["dist", "--target", &target, "--out"]).arg(&out).env("CARGO_NET_OFFLINE", "true");
+    dist.args(["dist", "--only", "tarball", "--target", &target, "--out"])
+        .arg(&out)
+        .env("CARGO_NET_OFFLINE", "true");
     run_long(dist, "cargo xtask dist");
     let mut sums = home.command("sha256sum");
     sums.args(["--check", "--strict", "SHA256SUMS"]).current_dir(&out);

@@ -1,12 +1,19 @@
-//! `cargo xtask dist`: what others install from, one tarball per kind of machine, with checksums.
+//! `cargo xtask dist`: what others install from. For each kind of machine a tarball, a .deb and a .rpm; for all of them
+//! checksums, a list of what is built in (SBOM), and a formula for Homebrew.
 //!
-//! Decides what a tarball holds and under which names. The same sources, toolchain and date give
-//! the same bytes: entries are sorted, times are those of the last commit (or SOURCE_DATE_EPOCH),
-//! and no path of the building machine is in a program.
+//! Decides what is made and under which names. The same sources, toolchain and date give the same bytes: entries are
+//! sorted, times are those of the last commit (or SOURCE_DATE_EPOCH), and no path of the building machine is in a
+//! program.
+
+mod deb;
+mod formula;
+mod rpm;
+mod sbom;
+mod system;
+mod tarball;
 
 use crate::{root, say};
 use anyhow::{Context, bail};
-use coord_wire::notice::SENDER;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,36 +22,38 @@ use std::process::{Command, ExitCode};
 
 /// Programs for these are made if nothing else is said.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
-/// Taken from the repository's top as they are.
-const FILES: [&str; 7] = [
-    "CHANGELOG.md",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-    "README.md",
-    "SECURITY.md",
-    "hooks.json",
-    "install.sh",
-];
-/// The pages that README.md refers to.
-const PAGES: &str = "docs";
 /// The command line, by both of its names: one program, which looks at how it was called.
 const NAMES: [&str; 2] = ["coord", "coordctl"];
-/// Shells, and what each puts around a program's name in that of its file of completions.
-const COMPLETIONS: [(&str, &str, &str); 3] =
-    [("bash", "", ".bash"), ("zsh", "_", ""), ("fish", "", ".fish")];
 
-/// Make the tarballs that others install from
+/// Make what others install from
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask dist\n  cargo xtask dist --target x86_64-unknown-linux-musl --out /tmp/coord"
+    after_help = "Examples:\n  cargo xtask dist\n  cargo xtask dist --only tarball --target x86_64-unknown-linux-musl --out /tmp/coord\n  cargo xtask dist --url https://example.org/coord/v1.2.3\n\nA .deb needs dpkg-deb, a .rpm rpmbuild (Debian: rpm), and programs for another kind of machine a C compiler\nfor it (Debian: gcc-aarch64-linux-gnu)."
 )]
 pub(crate) struct Args {
     /// Only for this machine; may be given several times [default: x86_64 and aarch64]
     #[arg(long, value_name = "TRIPLE")]
     target: Vec<String>,
+    /// Only packages of this kind; may be given several times [default: all]
+    #[arg(long, value_name = "KIND", value_enum)]
+    only: Vec<Kind>,
+    /// Where the tarballs will be published; makes the formula for Homebrew, which names their addresses
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// Where to put them [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+/// A kind of package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// With install.sh.
+    Tarball,
+    /// For Debian and its relatives.
+    Deb,
+    /// For Fedora and its relatives.
+    Rpm,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -56,39 +65,58 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         [] => TARGETS.map(str::to_owned).to_vec(),
         named => named.to_vec(),
     };
+    let makes = |kind: Kind| args.only.is_empty() || args.only.contains(&kind);
     let build = Build { native: format!("{}-unknown-linux-musl", std::env::consts::ARCH), home };
     let date = date()?;
-    let mut tarballs = Vec::new();
+    let mut made = Vec::new();
     for target in &targets {
         build.programs(target)?;
         // Pages and completions are the same for all; only a program of this machine can print them.
         build.command_line(&build.native)?;
-        let name = format!("coord-{}-{target}", coord_wire::VERSION);
         let scratch = tempfile::tempdir()?;
-        build.stage(target, &scratch.path().join(&name))?;
-        let tarball = format!("{name}.tar.gz");
-        pack(scratch.path(), &name, &out.join(&tarball), &date)?;
-        say(&format!("made {}", out.join(&tarball).display()));
-        tarballs.push(tarball);
+        let name = tarball::name(target);
+        let tree = scratch.path().join(&name);
+        tarball::stage(&build, target, &tree)?;
+        if makes(Kind::Tarball) {
+            made.push(tarball::pack(&tree, &out, date)?);
+        }
+        let system = scratch.path().join("system");
+        system::stage(&tree, &system)?;
+        if makes(Kind::Deb) {
+            made.push(deb::make(&system, target, &out, date)?);
+        }
+        if makes(Kind::Rpm) {
+            made.push(rpm::make(&system, target, &out, date)?);
+        }
     }
-    tarballs.sort();
-    let sums = output(Command::new("sha256sum").args(&tarballs).current_dir(&out))?;
-    fs::write(out.join("SHA256SUMS"), sums)?;
-    say(&format!("made {}", out.join("SHA256SUMS").display()));
+    made.push(sbom::make(&out, date)?);
+    made.sort();
+    let sums = output(Command::new("sha256sum").args(&made).current_dir(&out))?;
+    fs::write(out.join("SHA256SUMS"), &sums)?;
+    made.push("SHA256SUMS".to_owned());
+    if let Some(url) = &args.url {
+        made.push(formula::make(&out, url, &sums)?);
+    }
+    for name in made {
+        say(&format!("made {}", out.join(name).display()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The date of every entry, in seconds since 1970.
-fn date() -> anyhow::Result<String> {
-    match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(date) => Ok(date),
+fn date() -> anyhow::Result<u64> {
+    let date = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(date) => date,
         Err(_) => {
-            let mut git = Command::new("git");
-            Ok(output(git.args(["log", "-1", "--format=%ct"]).current_dir(root()))?
-                .trim()
-                .to_owned())
+            output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()))?
         }
-    }
+    };
+    date.trim().parse().with_context(|| format!("the date {date:?}"))
+}
+
+/// The kind of machine in a target, such as `x86_64`.
+fn machine(target: &str) -> &str {
+    target.split('-').next().unwrap_or_default()
 }
 
 /// Builds programs, apart from those of everyday work, whose flags differ.
@@ -107,7 +135,7 @@ impl Build {
     }
 
     fn command_line(&self, target: &str) -> anyhow::Result<()> {
-        self.cargo(target, &["--release", "--package", "coord-cli"])
+        self.cargo(target, &["--release", "--package", "coord-cli", "--bin", NAMES[0]])
     }
 
     fn cargo(&self, target: &str, what: &[&str]) -> anyhow::Result<()> {
@@ -130,8 +158,7 @@ impl Build {
             // The parts of the sender that are in C need a compiler for that machine; its C library is not used.
             let compiler = format!("CC_{}", target.replace('-', "_"));
             if std::env::var_os(&compiler).is_none() {
-                let machine = target.split('-').next().unwrap_or_default();
-                cargo.env(compiler, format!("{machine}-linux-gnu-gcc"));
+                cargo.env(compiler, format!("{}-linux-gnu-gcc", machine(target)));
             }
         }
         if cargo.status().context("cargo")?.success() {
@@ -144,33 +171,9 @@ impl Build {
         self.home.join("build")
     }
 
-    /// Lays out one tarball's content in `to`.
-    fn stage(&self, target: &str, to: &Path) -> anyhow::Result<()> {
-        let built = self.directory().join(target);
-        for directory in ["bin", "lib/coord", "share/man/man1", "share/completions", PAGES] {
-            fs::create_dir_all(to.join(directory))?;
-        }
-        let [first, second] = NAMES.map(|name| to.join("bin").join(name));
-        copy(&built.join("release/coord"), &first)?;
-        fs::hard_link(&first, &second).with_context(|| second.display().to_string())?;
-        for hook in hooks()? {
-            copy(&built.join("hook").join(&hook), &to.join("lib/coord").join(&hook))?;
-        }
-        copy(&built.join("release").join(SENDER), &to.join("lib/coord").join(SENDER))?;
-        for name in FILES {
-            copy(&root().join(name), &to.join(name))?;
-        }
-        copy_all(&root().join(PAGES), &to.join(PAGES))?;
-        for name in NAMES {
-            let program = self.directory().join(&self.native).join("release").join(name);
-            output(Command::new(&program).args(["man", "--dir"]).arg(to.join("share/man/man1")))?;
-            for (shell, before, behind) in COMPLETIONS {
-                let script = output(Command::new(&program).args(["completions", shell]))?;
-                let file = format!("{before}{name}{behind}");
-                fs::write(to.join("share/completions").join(file), script)?;
-            }
-        }
-        Ok(())
+    /// Where the programs for this machine are.
+    fn built(&self, target: &str) -> PathBuf {
+        self.directory().join(target)
     }
 }
 
@@ -209,18 +212,10 @@ fn hooks() -> anyhow::Result<BTreeSet<String>> {
     Ok(commands.map(|command| command.replace("{{hooks}}/", "")).collect())
 }
 
+/// Copies a file into a directory that is made where it is missing.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to.with_file_name(""))?;
     fs::copy(from, to).with_context(|| from.display().to_string())?;
-    Ok(())
-}
-
-fn pack(directory: &Path, name: &str, tarball: &Path, date: &str) -> anyhow::Result<()> {
-    let mut tar = Command::new("tar");
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
-    tar.arg(format!("--mtime=@{date}")).args(["--mode=u=rwX,go=rX"]);
-    // `-n` leaves out name and time of what is packed.
-    tar.args(["--use-compress-program=gzip -9n", "--create", "--file"]).arg(tarball);
-    output(tar.arg("--directory").arg(directory).arg(name))?;
     Ok(())
 }
 
