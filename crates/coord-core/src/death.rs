@@ -37,7 +37,7 @@ impl State {
             owner.seen_alive = Some((false, at));
             if !is_fresh && 0 < owner.ended_elsewhere_ms && seen_ms <= owner.ended_elsewhere_ms {
                 // The process may have been dead when its conversation was ended elsewhere (G6).
-                session.recovery.passed_on = Some(process);
+                session.recovery.pass_on(Some(process));
             }
         }
         if session.may_live() {

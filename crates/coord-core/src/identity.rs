@@ -309,7 +309,8 @@ impl State {
         }
         for key in &passed_on {
             if let Some(mut session) = self.take(*key) {
-                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+                let harness = session.owner.as_ref().map(|owner| owner.id.process);
+                session.recovery.pass_on(harness);
                 self.put(session);
             }
         }
@@ -338,7 +339,8 @@ impl State {
                 if lives {
                     owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);
                 } else {
-                    session.recovery.passed_on = Some(owner.id.process);
+                    let harness = owner.id.process;
+                    session.recovery.pass_on(Some(harness));
                 }
             }
             self.put(session);

@@ -123,15 +123,10 @@ impl State {
         let keys = session.map_or_else(|| self.keys(), |key| Vec::from([key]));
         for key in &keys {
             let Some(mut session) = self.take(*key) else { continue };
-            if session.recovery.needs_operator.take().is_some() {
+            if session.recovery.reset() {
                 fx.decide(&session, "G5", "a person asked for it", "no longer needs you");
             }
-            session.recovery.budget.reset();
             session.rest.answers.reset();
-            if let Some(pending) = &mut session.recovery.pending {
-                pending.begun = None;
-            }
-            session.recovery.cooldown = None;
             if let Some(quota) = &mut session.quota {
                 quota.probes = 0;
             }

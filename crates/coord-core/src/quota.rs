@@ -187,7 +187,7 @@ impl State {
                 WaitedFor::Quota => "the usage limit does not reset",
                 WaitedFor::Service => "the API still does not answer",
             });
-            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: false });
+            session.recovery.raise_flag(Flag { reason, since: at, is_limit: false });
             fx.decide(session, "S1-22", &saw, "needs you; no more probes");
         } else if let Some(hold) = self.operators_hold(session, at.awake) {
             quota.until = hold.until.max(later).min(at.awake.plus_ms(limits.probe_delay_max_ms));

@@ -16,6 +16,7 @@ mod need;
 mod notice;
 mod obstacle;
 mod owner;
+mod protected;
 mod quota;
 mod recovery;
 mod reply;

@@ -180,7 +180,7 @@ impl State {
         };
         if let Some(reason) = spent {
             let saw = format!("{saw}, and it was {reason}");
-            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: true });
+            session.recovery.raise_flag(Flag { reason, since: at, is_limit: true });
             fx.decide(session, "S1-15", &saw, "needs you; coord answers no more");
             return true;
         }

@@ -159,7 +159,7 @@ fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
         return;
     }
     session.rest.answers.next_turn();
-    session.recovery.budget.next_turn();
+    session.recovery.begin_iteration();
     fx.decide(session, "S1-16", "the task signalled", "a new iteration: the counts are reset");
 }
 

@@ -180,7 +180,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             let is_users = session.starter != Starter::Coord && event.is_verified();
             if matches!(session.turn, Turn::Open { .. }) && is_users {
                 // The session works for its user again (H-35).
-                session.recovery.needs_operator = None;
+                session.recovery.lift_flag();
             }
             close(session, event, at);
         }

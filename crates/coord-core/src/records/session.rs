@@ -19,6 +19,7 @@ use super::message::Inbox;
 use super::name::DerivedName;
 use super::need::Need;
 use super::owner::{Owner, OwnerId, OwnerProof};
+use super::protected::Protected;
 use super::quota::QuotaWait;
 use super::recovery::Recovery;
 use super::reply::Reply;
@@ -294,8 +295,8 @@ pub struct Session {
     #[serde(default)]
     pub held: Option<Hold>,
     /// Its recoveries.
-    #[serde(default)]
-    pub recovery: Recovery,
+    #[serde(default = "Protected::begin")]
+    pub recovery: Protected<Recovery>,
     /// Counts.
     pub counts: Counts,
     /// The state that people see, since when, and why.
@@ -367,7 +368,7 @@ impl Session {
             starter: Starter::default(),
             inbox: Inbox::default(),
             held: None,
-            recovery: Recovery::default(),
+            recovery: Protected::begin(),
             counts: Counts::default(),
             shown: ShownState::unknown(at),
         }
@@ -453,7 +454,8 @@ impl Session {
             starter: _, inbox: _, held: _, counts: _, shown: _,
         } = self;
         (*edge, *last, *turn_id, *left, *tmux, *old_pane) = (None, None, None, None, None, None);
-        (*forked_from, *kind, *launch, recovery.nothing_left) = (None, None, None, None);
+        (*forked_from, *kind, *launch) = (None, None, None);
+        recovery.change_owner();
         edge_at.wall_ms = 0;
         *turn = Turn::None;
         *background = Background::default();

@@ -2,11 +2,12 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, launch};
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
-use coord_core::{OwnerProof, Presence, Recovery, State};
+use coord_core::{OwnerProof, Presence, State};
 use coord_model::{
     HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender, SessionKey,
     SessionState,
 };
+use serde_json::json;
 
 const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
 /// A process that nobody knows.
@@ -470,12 +471,13 @@ fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
     for provenance in [Provenance::Claimed, in_registry(true)] {
         let mut world = resumed();
         let key = world.key();
-        let mut other = world.session("s1").clone();
-        other.key = SessionKey(99);
-        other.presence = Presence::Gone { at: other.edge_at };
-        other.recovery = Recovery::default();
-        other.owner.as_mut().unwrap().id.process = process(50);
-        let sessions = vec![world.session("s1").clone(), other];
+        let session = world.session("s1").clone();
+        let mut other = serde_json::to_value(&session).unwrap();
+        other["key"] = json!(SessionKey(99));
+        other["presence"] = json!(Presence::Gone { at: session.edge_at });
+        other["recovery"] = json!({});
+        other["owner"]["id"]["process"] = json!(process(50));
+        let sessions = vec![session, serde_json::from_value(other).unwrap()];
         let (header, seen) = (world.state.header().clone(), world.state.seen().clone());
         world.state = State::from_parts(header, sessions, Vec::new(), seen);
         let event = claim(&mut world, "s1", NEXT, EXIT);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{OwnerId, Presence, RegistryFact, Session, State, Turn, step};
+use coord_core::{OwnerId, Presence, Recovery, RegistryFact, Session, State, Turn, step};
 use coord_model::{EndReason, Event, HookEvent, HookKind, ProcessRef, SessionKey, SessionState};
 
 use crate::world::World;
@@ -139,7 +139,9 @@ fn late_changes_nothing(before: &Session, after: &Session, hook: &HookEvent) {
     let mut expected = before.clone();
     if matches!(hook.kind, HookKind::SessionEnd(_)) {
         // What it tells of another process is of that one alone (G6).
-        expected.recovery.passed_on = after.recovery.passed_on;
+        let passed_on = before.recovery.passed_on;
+        assert_eq!(*before.recovery, Recovery { passed_on, ..(*after.recovery).clone() });
+        expected.recovery.clone_from(&after.recovery);
     }
     let is_stop = matches!(hook.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     if let (true, Turn::Open { queued, .. }) = (is_stop, &mut expected.turn) {
