@@ -254,17 +254,13 @@ fn apply(
     }
     let counters = &mut state.header.counters;
     bump(&mut counters.events);
-    bump(&mut session.counts.events);
+    session.counts.count(event.is_verified());
     if !was_applied {
         bump(&mut counters.late);
-        bump(&mut session.counts.late);
+        session.counts.count_late();
     }
-    if event.is_verified() {
-        if let Some(owner) = &mut session.owner {
-            owner.has_reported = true;
-        }
-    } else {
-        bump(&mut session.counts.unverified);
+    if let Some(owner) = session.owner.as_mut().filter(|_| event.is_verified()) {
+        owner.has_reported = true;
     }
 }
 
@@ -339,11 +335,8 @@ fn take_along_old_boot(state: &State, session: &mut Session, at: Moment) {
 fn count_late(state: &mut State, key: SessionKey, verified: bool) {
     bump(&mut state.header.counters.late);
     if let Some(mut session) = state.take(key) {
-        bump(&mut session.counts.events);
-        bump(&mut session.counts.late);
-        if !verified {
-            bump(&mut session.counts.unverified);
-        }
+        session.counts.count(verified);
+        session.counts.count_late();
         state.put(session);
     }
 }

@@ -141,7 +141,7 @@ pub(crate) fn judge_by_pane(
     if at.awake.ms_since(since.awake) < FAREWELL_WITHIN_MS {
         return;
     }
-    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_open = matches!(*session.turn, Turn::Open { .. });
     let may_be_its = |farewell: &Farewell| {
         let (Farewell::Last(id) | Farewell::Above { session: id }) = farewell;
         session.has_id(id) || !is_known(id)

@@ -301,7 +301,7 @@ fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
         Some(Screen::Prompt | Screen::Error) => turn::interrupt(session, Source::Pane, at, fx),
         // The dialog is gone and work continues: the request was approved.
         Some(Screen::Working | Screen::Retry) => {
-            session.waits.clear();
+            session.waits.end_all();
             session.sign = at.awake;
         }
         Some(Screen::Permission | Screen::Question | Screen::Plan | Screen::Dialog) => {

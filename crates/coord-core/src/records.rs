@@ -28,6 +28,7 @@ mod stall;
 mod state;
 mod support;
 mod task;
+mod turn;
 mod wait;
 mod wakes;
 
@@ -51,11 +52,12 @@ pub use recovery::{Cause, Ending, Flag, Last, Pending, Recovery, Stage, Still, W
 pub use reply::Reply;
 pub use rest::Rest;
 pub use seen::SeenIds;
-pub use session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
+pub use session::{EarlyEnd, LastEvent, Presence, Session, Stamp};
 pub use shown::ShownState;
 pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use task::{StopFile, Task};
+pub use turn::{Counts, Starter, Turn};
 pub use wait::{HiddenWaits, Over, Wait, WaitKind};
 pub use wakes::{WakeBudget, WakeDecision};
 

@@ -197,7 +197,7 @@ pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
 pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
     let level = session.registry.level()?;
     let is_news = level.is_after(fusion::newest_edge(session));
-    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_open = matches!(*session.turn, Turn::Open { .. });
     let is_interrupt = level.status == RegistryStatus::Idle && is_open && is_news;
     is_interrupt.then(|| fusion::queued_until(session))
 }
@@ -277,14 +277,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     );
     settle_turn(session, at, fx);
     if !is_waiting {
-        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over; but it stays busy
-        // while the client shows no dialog (H-38).
         let level = session.registry.level();
-        session.waits.retain(|wait| {
-            let is_hidden = wait.hidden_until.is_some();
-            !level.is_some_and(|level| {
-                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
-            })
-        });
+        session.waits.end_before(level);
     }
 }

@@ -163,7 +163,7 @@ impl State {
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         let is_watched = self.is_local(session) && matches!(seen, Some((true, _)));
         let is_vouched = is_watched && session.registry.level().is_some();
-        let is_open = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
+        let is_open = matches!(*session.turn, Turn::Open { .. }) || !session.waits.is_empty();
         !is_vouched && (is_open || !is_watched)
     }
 
@@ -323,7 +323,7 @@ fn said_by(source: Source) -> &'static str {
 }
 
 fn running(session: &Session, by: &str) -> String {
-    match session.turn {
+    match *session.turn {
         Turn::Open { queued: 1.., .. } => format!("a turn is open and more prompts wait, by {by}"),
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
             format!("a turn is open, by {by}")
@@ -343,7 +343,7 @@ fn background(session: &Session) -> String {
 }
 
 fn at_rest(session: &Session, by: &str) -> Answer {
-    match (session.turn, session.kind, session.failure.as_deref()) {
+    match (*session.turn, session.kind, session.failure.as_deref()) {
         (Turn::None, Some(Kind::Headless), _) => {
             answer(SessionState::Starting, "R-21", "it started and has not received its prompt yet")
         }

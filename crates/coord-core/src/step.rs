@@ -334,7 +334,7 @@ fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<
     let at = state.moment(now);
     let key = state.keys_of_id(session_id).last().copied();
     if let Some(mut session) = key.and_then(|key| state.take(key)) {
-        session.counts.folded = session.counts.folded.saturating_add(1);
+        session.counts.count_folded();
         session.sign = at.awake;
         state.put(session);
     }
@@ -477,16 +477,12 @@ fn show(state: &mut State, key: SessionKey, at: Moment, fx: &mut Effects) {
     let Some(mut session) = state.take(key) else { return };
     note_deferral(&session, &answer, fx);
     if session.shown.state != answer.state {
-        session.shown.since = at;
         let is_run = session.kind == Some(Kind::Headless);
         if is_run && answer.state == SessionState::Stopped {
             state.tell_news(&mut session, NoticeKind::Finished, at);
         }
     }
-    session.shown.state = answer.state;
-    session.shown.rule = answer.rule.into();
-    session.shown.because = answer.because;
-    let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
-    session.contested = before.or(answer.against.map(|source| (source, at)));
+    session.shown.show(answer.state, answer.rule, answer.because, at);
+    session.contested.contest(answer.against, at);
     state.put(session);
 }

@@ -180,7 +180,7 @@ type TurnOf = (SessionKey, Option<OwnerId>, bool);
 fn turns(state: &State) -> Vec<TurnOf> {
     let turn = |session: &Session| {
         let owner = session.owner.as_ref().map(|owner| owner.id.clone());
-        (session.key, owner, matches!(session.turn, Turn::Open { .. }))
+        (session.key, owner, matches!(*session.turn, Turn::Open { .. }))
     };
     state.sessions().map(turn).collect()
 }

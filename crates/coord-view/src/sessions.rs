@@ -215,7 +215,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
             all.push(fact("registry entry left behind".to_owned(), "registry", at.wall_ms));
         }
     }
-    match session.turn {
+    match *session.turn {
         Turn::None => (),
         Turn::Open { since, .. } => all.push(fact("turn opened".to_owned(), "hook", since.wall_ms)),
         Turn::Closed { at } => all.push(fact("turn ended".to_owned(), "hook", at.wall_ms)),

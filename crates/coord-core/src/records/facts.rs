@@ -6,6 +6,7 @@ use coord_model::{Awake, Moment, PaneProof, RegistryStatus, Screen, TmuxPane};
 use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// What the client's registry says of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +141,15 @@ pub enum Source {
     Pane,
     /// The transcript.
     Transcript,
+}
+
+impl Protected<Option<(Source, Moment)>> {
+    /// This source contradicts the hooks now, or none does.
+    pub(crate) fn contest(&mut self, against: Option<Source>, at: Moment) {
+        if self.0.map(|(source, _)| source) != against {
+            self.0 = against.map(|source| (source, at));
+        }
+    }
 }
 
 clocks!(struct Signature { name, at, is_content, is_weighed } until {});

@@ -16,7 +16,7 @@ pub struct Protected<T>(pub(super) T);
 
 impl<T: Default> Protected<T> {
     /// The value of a new record, or of one from before the field existed.
-    pub(super) fn begin() -> Self {
+    pub(super) fn initial() -> Self {
         Self(T::default())
     }
 }

@@ -27,6 +27,7 @@ use super::rest::Rest;
 use super::shown::ShownState;
 use super::stall::{Stall, UnderWay};
 use super::task::Task;
+use super::turn::{Counts, Starter, Turn};
 use super::wait::{HiddenWaits, Over, Wait};
 use super::wakes::WakeBudget;
 
@@ -81,44 +82,6 @@ pub enum Presence {
     },
 }
 
-/// The turn of the main thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Turn {
-    /// This process has sent no prompt. Without a turn edge from it, nothing shows whether a turn is open.
-    None,
-    /// A turn is open.
-    Open {
-        /// Since when.
-        since: Moment,
-        /// Prompts that were typed during the turn and are not answered yet.
-        queued: u32,
-    },
-    /// The last turn ended.
-    Closed {
-        /// When.
-        at: Moment,
-    },
-    /// The last turn was interrupted. No hook reports that; another source did.
-    Interrupted {
-        /// When.
-        at: Moment,
-        /// The source.
-        by: Source,
-    },
-}
-
-/// Who started a turn (H-35, S1-15).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Starter {
-    /// The session's user, as far as is known.
-    #[default]
-    User,
-    /// A wake from coord was sent, and no prompt has followed yet. The next prompt is not the user's.
-    Awaited,
-    /// Coord, by a wake.
-    Coord,
-}
-
 /// The newest event, by the time at which it was emitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastEvent {
@@ -146,21 +109,6 @@ pub struct EarlyEnd {
     pub last: LastEvent,
     /// When.
     pub at: Moment,
-}
-
-/// Counts of a session's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Events applied.
-    pub events: u64,
-    /// Turns opened.
-    pub turns: u64,
-    /// Events that came too late to change anything (G2).
-    pub late: u64,
-    /// Events that were only counted (H-29).
-    pub folded: u64,
-    /// Events whose sender could not be proved (H-25).
-    pub unverified: u64,
 }
 
 /// One session.
@@ -211,42 +159,42 @@ pub struct Session {
     #[serde(default)]
     pub left: Option<EndReason>,
     /// The turn.
-    pub turn: Turn,
+    pub turn: Protected<Turn>,
     /// The client's id of the open turn; none if no event named it.
     pub turn_id: Option<String>,
     /// Open prompts, as hooks report them (S0-18).
-    pub waits: Vec<Wait>,
+    pub waits: Protected<Vec<Wait>>,
     /// How long its hooks waited while the client showed no dialog.
-    #[serde(default)]
-    pub hidden_waits: HiddenWaits,
+    #[serde(default = "Protected::initial")]
+    pub hidden_waits: Protected<HiddenWaits>,
     /// Tool calls of the main thread that have not ended, as hooks report them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub under_way: Vec<UnderWay>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Protected<Vec<UnderWay>>,
     /// The screen that the last heartbeat of an unattended session found (S1-04, S1-05).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Stall>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
+    pub stall: Protected<Option<Stall>>,
     /// Its wait for the end of a usage limit, or for the API.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota: Option<QuotaWait>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
+    pub quota: Protected<Option<QuotaWait>>,
     /// What coord told it at rest.
-    #[serde(default)]
-    pub rest: Rest,
+    #[serde(default = "Protected::initial")]
+    pub rest: Protected<Rest>,
     /// The files of its task.
-    #[serde(default)]
-    pub task: Task,
+    #[serde(default = "Protected::initial")]
+    pub task: Protected<Task>,
     /// Why it needs a person (U-01).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<Need>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub needs: Protected<Vec<Need>>,
     /// Number of its newest need.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub last_need: u32,
+    #[serde(default = "Protected::initial", skip_serializing_if = "is_zero")]
+    pub last_need: Protected<u32>,
     /// A person's replies to its requests, the newest few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replies: Vec<Reply>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub replies: Protected<Vec<Reply>>,
     /// The newest few calls that ended since the newest turn edge: a request that is older than its own result
     /// comes too late (G2).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub over: Vec<Over>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub over: Protected<Vec<Over>>,
     /// Background work at the last Stop.
     pub background: Background,
     /// The typed error of the last StopFailure, until a turn ends well.
@@ -264,7 +212,7 @@ pub struct Session {
     /// When the newest turn edge or prompt arrived. The registry may lag behind it for a while.
     pub edge_at: Moment,
     /// Which source contradicts the hooks, and since when.
-    pub contested: Option<(Source, Moment)>,
+    pub contested: Protected<Option<(Source, Moment)>>,
     /// The newest event.
     pub last: Option<LastEvent>,
     /// The last sign of life of any kind.
@@ -280,28 +228,28 @@ pub struct Session {
     #[serde(default)]
     pub launch: Option<Launch>,
     /// What its user set for it.
-    #[serde(default)]
-    pub marks: Marks,
+    #[serde(default = "Protected::initial")]
+    pub marks: Protected<Marks>,
     /// The turns that coord started in it (H-21).
     #[serde(default)]
     pub wakes: WakeBudget,
     /// Who started its newest turn.
-    #[serde(default)]
-    pub starter: Starter,
+    #[serde(default = "Protected::initial")]
+    pub starter: Protected<Starter>,
     /// The messages that were handed to it.
-    #[serde(default)]
-    pub inbox: Inbox,
+    #[serde(default = "Protected::initial")]
+    pub inbox: Protected<Inbox>,
     /// A person's hold: nothing acts on it.
-    #[serde(default)]
-    pub held: Option<Hold>,
+    #[serde(default = "Protected::initial")]
+    pub held: Protected<Option<Hold>>,
     /// Its recoveries.
-    #[serde(default = "Protected::begin")]
+    #[serde(default = "Protected::initial")]
     pub recovery: Protected<Recovery>,
     /// Counts.
-    pub counts: Counts,
+    pub counts: Protected<Counts>,
     /// The state that people see, since when, and why.
     #[serde(rename = "word")]
-    pub shown: ShownState,
+    pub shown: Protected<ShownState>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -335,19 +283,19 @@ impl Session {
             old_signatures: Vec::new(),
             presence: Presence::Alive,
             left: None,
-            turn: Turn::None,
+            turn: Protected(Turn::None),
             turn_id: None,
-            waits: Vec::new(),
-            hidden_waits: HiddenWaits::default(),
-            under_way: Vec::new(),
-            stall: None,
-            quota: None,
-            rest: Rest::default(),
-            task: Task::default(),
-            needs: Vec::new(),
-            last_need: 0,
-            replies: Vec::new(),
-            over: Vec::new(),
+            waits: Protected::initial(),
+            hidden_waits: Protected::initial(),
+            under_way: Protected::initial(),
+            stall: Protected::initial(),
+            quota: Protected::initial(),
+            rest: Protected::initial(),
+            task: Protected::initial(),
+            needs: Protected::initial(),
+            last_need: Protected::initial(),
+            replies: Protected::initial(),
+            over: Protected::initial(),
             background: Background::default(),
             failure: None,
             cwd: String::new(),
@@ -356,21 +304,21 @@ impl Session {
             boot: String::new(),
             edge: None,
             edge_at: at,
-            contested: None,
+            contested: Protected::initial(),
             last: None,
             sign: at.awake,
             registry: RegistryFact::Unknown,
             is_foreign: false,
             old_pane: None,
             launch: None,
-            marks: Marks::default(),
+            marks: Protected::initial(),
             wakes: WakeBudget::default(),
-            starter: Starter::default(),
-            inbox: Inbox::default(),
-            held: None,
-            recovery: Protected::begin(),
-            counts: Counts::default(),
-            shown: ShownState::unknown(at),
+            starter: Protected::initial(),
+            inbox: Protected::initial(),
+            held: Protected::initial(),
+            recovery: Protected::initial(),
+            counts: Protected::initial(),
+            shown: Protected(ShownState::unknown(at)),
         }
     }
 
@@ -409,8 +357,8 @@ impl Session {
 
     /// Returns the id of a new need.
     pub(crate) fn next_need(&mut self) -> NeedId {
-        self.last_need = self.last_need.saturating_add(1);
-        NeedId { session: self.key, number: self.last_need }
+        self.last_need.0 = self.last_need.saturating_add(1);
+        NeedId { session: self.key, number: *self.last_need }
     }
 
     /// What a person is needed for now, the oldest first (U-01).
@@ -457,13 +405,13 @@ impl Session {
         (*forked_from, *kind, *launch) = (None, None, None);
         recovery.change_owner();
         edge_at.wall_ms = 0;
-        *turn = Turn::None;
+        turn.forget();
         *background = Background::default();
         *registry = RegistryFact::Unknown;
         *pane = PaneFact::Unknown;
-        waits.clear();
-        *hidden_waits = HiddenWaits::default();
-        over.clear();
+        waits.end_all();
+        hidden_waits.forget();
+        over.forget();
         old_signatures.retain(|one| one.is_content == Some(true));
     }
 
@@ -540,8 +488,9 @@ impl Session {
         if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
             *seen_changing = None;
         }
-        self.over.clear();
-        (self.stall, self.quota) = (None, None);
+        self.over.forget();
+        self.stall.forget();
+        self.quota.end();
     }
 
     /// Whether its present id or a previous one is `id`.
@@ -586,11 +535,4 @@ clocks!(enum Presence {
     Gone { at: at } until {}
 });
 
-clocks!(enum Turn {
-    None {} until {}
-    Open { since: since, queued: queued } until {}
-    Closed { at: at } until {}
-    Interrupted { at: at, by: by } until {}
-});
-
-clocks!(none in Stamp, Counts, Starter);
+clocks!(none in Stamp);

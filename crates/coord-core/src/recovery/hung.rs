@@ -58,7 +58,7 @@ impl Still {
 
 /// Leaves an open turn alone, and has it looked at once it has been open for long.
 pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
-    let since = match session.turn {
+    let since = match *session.turn {
         Turn::Open { since, .. } if !session.background.is_any() => since,
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
             return Err(Stop::until_event(Obstacle::TurnOpen, TURN_OPEN));

@@ -91,7 +91,7 @@ impl State {
         }
         let mut pending = Pending::new(Cause::Death, process, at);
         pending.died_at = Some(died);
-        pending.was_working = matches!(session.turn, Turn::Open { .. });
+        pending.was_working = matches!(*session.turn, Turn::Open { .. });
         session.recovery.open(pending);
         fx.decide(session, "S0-28a", "the client crashed", "a recovery is pending");
     }

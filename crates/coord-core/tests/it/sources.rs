@@ -135,7 +135,7 @@ fn r_01_the_registry_shows_an_interrupt_at_once() {
     world.pass(5.0);
     says(&mut world, RegistryStatus::Idle);
     assert_eq!(world.state_of("s1"), SessionState::Idle);
-    assert!(matches!(world.session("s1").turn, Turn::Interrupted { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Interrupted { .. }));
     world.hook("s1", 100, PROMPT);
     assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", 100, STOP);
@@ -184,7 +184,7 @@ fn r_21_a_registry_that_does_not_follow_is_a_disagreement() {
     world.pass(60.0);
     world.hook("s1", 100, PROMPT);
     assert_eq!(
-        (world.state_of("s1"), world.session("s1").contested),
+        (world.state_of("s1"), *world.session("s1").contested),
         (SessionState::Running, None)
     );
     world.pass(1.9);

@@ -32,7 +32,7 @@ const WIDTH: usize = 100;
 /// A record as the table shows it.
 fn view(session: &Session) -> String {
     let mut view = format!("{} ({})", labels::word(session.shown.state), session.shown.rule);
-    match session.turn {
+    match *session.turn {
         Turn::Open { queued: queued @ 1.., .. } => {
             let _ = write!(view, ", turn open + {queued}");
         }
@@ -46,7 +46,7 @@ fn view(session: &Session) -> String {
         let tool = if wait.tool.is_empty() { "a notification" } else { &wait.tool };
         let _ = write!(view, ", {tool} waits{agent}");
     }
-    if let Some((source, _)) = session.contested {
+    if let Some((source, _)) = *session.contested {
         let _ = write!(view, ", contested by {source:?}");
     }
     for (is_so, mark) in [
