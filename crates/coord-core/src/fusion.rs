@@ -105,7 +105,7 @@ fn by_screen(session: &Session, hooks: Doing) -> Verdict {
 /// The screen in the registry's terms, and the number of captures that found it. None if the capture is older
 /// than the newest news from hooks.
 fn screen_level(session: &Session) -> Option<(RegistryStatus, u32)> {
-    let PaneFact::Its(view) = &session.pane else { return None };
+    let PaneFact::Its(view) = &*session.pane else { return None };
     let status = match view.screen.filter(|_| is_painted(session, view.at.awake))? {
         Screen::Prompt | Screen::Error => RegistryStatus::Idle,
         Screen::Working | Screen::Retry => RegistryStatus::Busy,

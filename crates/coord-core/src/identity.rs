@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use coord_model::{EndReason, HookEvent, HookKind, Moment, SessionKey, StartSource};
 
 use crate::effects::Effects;
-use crate::records::{OwnerId, OwnerProof, Presence, Session, State};
+use crate::records::{OwnerId, OwnerProof, Session, State};
 
 /// Where an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,10 +214,9 @@ impl State {
     /// Ends a record whose process went over to another conversation. The process is a former owner from here on.
     pub(crate) fn leave(&mut self, key: SessionKey, at: Moment) {
         let Some(mut session) = self.take(key) else { return };
-        session.presence = Presence::Ended { reason: Some(EndReason::Resume), at };
-        if let Some(former) = session.owner.take() {
-            session.former_owners.push(former.id);
-        }
+        session.presence.end(EndReason::Resume, at);
+        let former = session.owner.leave();
+        session.former_owners.extend(former);
         self.put(session);
     }
 
@@ -334,14 +333,10 @@ impl State {
             .collect();
         for key in &over {
             let Some(mut session) = self.take(*key) else { continue };
-            let lives = session.may_live();
-            if let Some(owner) = &mut session.owner {
-                if lives {
-                    owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);
-                } else {
-                    let harness = owner.id.process;
-                    session.recovery.pass_on(Some(harness));
-                }
+            if session.may_live() {
+                session.owner.note_ended_elsewhere(at);
+            } else if let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) {
+                session.recovery.pass_on(Some(harness));
             }
             self.put(session);
         }

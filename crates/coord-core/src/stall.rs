@@ -56,7 +56,7 @@ fn is_of_another_turn(session: &Session, event: &HookEvent) -> bool {
 /// The activity of the open turn; none if the screen shows no turn. A client at its prompt whose Stop was lost may
 /// have background work. If several tools run, the one with the longest limit counts.
 fn activity(session: &Session, limits: &StallLimits) -> Option<Activity> {
-    let PaneFact::Its(view) = &session.pane else { return None };
+    let PaneFact::Its(view) = &*session.pane else { return None };
     match view.screen? {
         Screen::Retry => Some(Activity::Retry),
         Screen::Working => {

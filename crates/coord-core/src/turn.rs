@@ -151,9 +151,7 @@ fn note_mode(session: &mut Session, event: &HookEvent) {
     if is_new && event.is_verified() {
         session.permission_mode.clone_from(&event.permission_mode);
     }
-    if let Some(owner) = &mut session.owner {
-        owner.has_named_mode = event.is_verified() || (owner.has_named_mode && !is_new);
-    }
+    session.owner.note_mode(event.is_verified(), is_new);
 }
 
 fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
@@ -212,15 +210,15 @@ fn revive(session: &mut Session) {
     session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {
-        session.presence = Presence::Alive;
+        session.presence.live();
     } else if let Presence::Ended { reason: Some(EndReason::Clear | EndReason::Resume), at } =
-        session.presence
+        *session.presence
     {
-        session.presence = match session.registry {
+        session.presence.judge(match *session.registry {
             RegistryFact::LeftBehind { .. } => Presence::Crashed { at },
             RegistryFact::Removed { .. } => Presence::Ended { reason: None, at },
             RegistryFact::Unknown | RegistryFact::Present { .. } => Presence::Gone { at },
-        };
+        });
     }
 }
 
@@ -236,12 +234,12 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn.end(at);
     }
     session.background = Background::default();
-    let is_alive = matches!(session.presence, Presence::Alive);
+    let is_alive = matches!(*session.presence, Presence::Alive);
     let goes_on = reason == EndReason::Clear || (reason == EndReason::Resume && !is_alive);
     if goes_on && session.owner.is_some() {
         // The conversation is over, and the process continues with the next one at once. Other sources report what
         // became of the process since.
-        if matches!(session.presence, Presence::Alive | Presence::Dying { .. }) {
+        if matches!(*session.presence, Presence::Alive | Presence::Dying { .. }) {
             session.left = Some(reason);
         }
         session.turn.forget();
@@ -249,7 +247,7 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
     }
     // A SessionEnd that does not name a reason of the user's does not override a user's reason from before, nor an
     // end that a host event explained.
-    let is_explained = match session.presence {
+    let is_explained = match *session.presence {
         Presence::Interrupted { .. } => true,
         Presence::Ended { reason, .. } => {
             matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout))
@@ -260,7 +258,7 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         | Presence::Gone { .. } => false,
     };
     if !is_explained || reason != EndReason::Other {
-        session.presence = Presence::Ended { reason: Some(reason), at };
+        session.presence.end(reason, at);
     }
 }
 

@@ -429,7 +429,7 @@ impl Simulation {
 /// Whether the record is of a conversation that its process cleared or left: that one is over,
 /// whatever became of the process.
 fn is_left(session: &Session) -> bool {
-    let Presence::Ended { reason, .. } = session.presence else { return false };
+    let Presence::Ended { reason, .. } = *session.presence else { return false };
     matches!(reason, Some(EndReason::Clear | EndReason::Resume))
 }
 

@@ -114,7 +114,7 @@ impl State {
         if session.recovery.pending.as_ref().is_some_and(Pending::is_under_way) {
             return Some("the session is being recovered".into());
         }
-        let gone = match session.presence {
+        let gone = match *session.presence {
             Presence::Alive => None,
             Presence::Crashed { .. } => Some("the session crashed; delivered when it is recovered"),
             Presence::Ended { .. } | Presence::Interrupted { .. } => {

@@ -13,12 +13,12 @@ use coord_model::{
 use super::clocks::clocks;
 use super::facts::{PaneFact, RegistryFact, Signature, Source};
 use super::hold::Hold;
-use super::host_event::HostEvent;
 use super::marks::Marks;
 use super::message::Inbox;
 use super::name::DerivedName;
 use super::need::Need;
 use super::owner::{Owner, OwnerId, OwnerProof};
+use super::presence::Presence;
 use super::protected::Protected;
 use super::quota::QuotaWait;
 use super::recovery::Recovery;
@@ -38,48 +38,6 @@ pub struct Stamp {
     pub mono_ns: u64,
     /// Milliseconds since 1970.
     pub wall_ms: u64,
-}
-
-/// Whether the harness is there, and if not, how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Presence {
-    /// It is there, as far as is known.
-    Alive,
-    /// Its process is gone. What the process left behind is being read (H-05).
-    Dying {
-        /// Since when.
-        since: Moment,
-        /// Whether the pane is being captured, because the registry did not decide.
-        asks_pane: bool,
-        /// Whether its end was reported as it happened. Else it was found dead, and may have been dead for a long
-        /// time.
-        #[serde(default)]
-        is_fresh: bool,
-    },
-    /// The client ended its session.
-    Ended {
-        /// The client's reason; none if only the removed registry entry shows the end.
-        reason: Option<EndReason>,
-        /// When.
-        at: Moment,
-    },
-    /// A host event ended it (H-10).
-    Interrupted {
-        /// The host event.
-        by: HostEvent,
-        /// When.
-        at: Moment,
-    },
-    /// It died without ending its session, and there is positive evidence for that (H-05).
-    Crashed {
-        /// When.
-        at: Moment,
-    },
-    /// Its process is gone, and there is no evidence of how it ended (H-05).
-    Gone {
-        /// When.
-        at: Moment,
-    },
 }
 
 /// The newest event, by the time at which it was emitted.
@@ -133,7 +91,7 @@ pub struct Session {
     /// Interactive or headless; none if unknown.
     pub kind: Option<Kind>,
     /// The harness that holds the session; none if unknown.
-    pub owner: Option<Owner>,
+    pub owner: Protected<Option<Owner>>,
     /// A few harnesses that held it before, oldest first.
     pub former_owners: Vec<OwnerId>,
     /// Whether another live process claims the same id.
@@ -143,17 +101,17 @@ pub struct Session {
     /// The pane that its environment names: a claim.
     pub tmux: Option<TmuxPane>,
     /// The pane as it was captured.
-    pub pane: PaneFact,
+    pub pane: Protected<PaneFact>,
     /// When the pane and the transcript were last requested.
     pub look: Awake,
     /// A crash signature seen on the pane.
-    pub signature: Option<Signature>,
+    pub signature: Protected<Option<Signature>>,
     /// Signatures seen before that one, which no longer count. Each signature counts once per process, and never
     /// if it was content of the conversation (H-07).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub old_signatures: Vec<Signature>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub old_signatures: Protected<Vec<Signature>>,
     /// Whether the harness is there.
-    pub presence: Presence,
+    pub presence: Protected<Presence>,
     /// How its conversation ended, if its process continues and has not named the next conversation yet: cleared,
     /// or left for another (R-07, H-36).
     #[serde(default)]
@@ -218,7 +176,7 @@ pub struct Session {
     /// The last sign of life of any kind.
     pub sign: Awake,
     /// What the registry says of its owner.
-    pub registry: RegistryFact,
+    pub registry: Protected<RegistryFact>,
     /// Whether it is owned by the client's own background supervisor.
     pub is_foreign: bool,
     /// The pane that was proved to be its own before a reboot.
@@ -272,16 +230,16 @@ impl Session {
             host: String::new(),
             config_dir: String::new(),
             kind: None,
-            owner: None,
+            owner: Protected::initial(),
             former_owners: Vec::new(),
             two_owners: false,
             forked_from: None,
             tmux: None,
-            pane: PaneFact::Unknown,
+            pane: Protected(PaneFact::Unknown),
             look: at.awake,
-            signature: None,
-            old_signatures: Vec::new(),
-            presence: Presence::Alive,
+            signature: Protected::initial(),
+            old_signatures: Protected::initial(),
+            presence: Protected(Presence::Alive),
             left: None,
             turn: Protected(Turn::None),
             turn_id: None,
@@ -307,7 +265,7 @@ impl Session {
             contested: Protected::initial(),
             last: None,
             sign: at.awake,
-            registry: RegistryFact::Unknown,
+            registry: Protected(RegistryFact::Unknown),
             is_foreign: false,
             old_pane: None,
             launch: None,
@@ -325,7 +283,7 @@ impl Session {
     /// Whether its conversation can be resumed, as far as is known: it has a turn, and was not cleared (H-36).
     pub fn is_resumable(&self) -> bool {
         let is_cleared =
-            matches!(self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
+            matches!(*self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
         let has_turn = 0 < self.counts.turns
             && self.recovery.nothing_left.as_deref() != Some(&*self.session_id);
         has_turn && !is_cleared && self.left != Some(EndReason::Clear)
@@ -333,12 +291,12 @@ impl Session {
 
     /// Whether its harness may still be there.
     pub fn may_live(&self) -> bool {
-        matches!(self.presence, Presence::Alive)
+        matches!(*self.presence, Presence::Alive)
     }
 
     /// The pane it runs in: the proved one, else the one its environment names (H-16).
     pub fn pane(&self) -> Option<&TmuxPane> {
-        match &self.pane {
+        match &*self.pane {
             PaneFact::Its(view) => Some(&view.pane),
             PaneFact::Unknown | PaneFact::Unreadable { .. } => self.tmux.as_ref(),
             PaneFact::NotThere { .. } => None,
@@ -347,7 +305,7 @@ impl Session {
 
     /// The pane that was proved to be its own while it lived. A proof from an older boot no longer fits any pane.
     pub(crate) fn proved_pane(&self) -> Option<(TmuxPane, PaneProof)> {
-        match &self.pane {
+        match &*self.pane {
             PaneFact::Its(view) => Some((view.pane.clone(), view.proof)),
             PaneFact::Unknown | PaneFact::Unreadable { .. } | PaneFact::NotThere { .. } => {
                 Some((self.old_pane.clone()?, PaneProof { pane_pid: 0, tty: 0 }))
@@ -374,7 +332,7 @@ impl Session {
     /// Sets a new owner. Stamps, turn and registry entry start again (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
         let was_unowned = self.is_unowned();
-        let former = self.owner.take().map(|owner| owner.id);
+        let former = self.owner.leave();
         self.former_owners.extend(former.clone());
         if FORMER_MAX < self.former_owners.len() {
             self.former_owners.remove(0);
@@ -383,8 +341,8 @@ impl Session {
         if former.is_some() || (was_unowned && self.last.is_some()) {
             self.forget_process();
         }
-        self.owner = Some(Owner::begin(id));
-        self.presence = Presence::Alive;
+        self.owner.begin(id);
+        self.presence.live();
     }
 
     /// Forgets what was known of one process. The pattern names every field, so that a new field needs a decision
@@ -407,12 +365,12 @@ impl Session {
         edge_at.wall_ms = 0;
         turn.forget();
         *background = Background::default();
-        *registry = RegistryFact::Unknown;
-        *pane = PaneFact::Unknown;
+        registry.forget();
+        pane.forget();
         waits.end_all();
         hidden_waits.forget();
         over.forget();
-        old_signatures.retain(|one| one.is_content == Some(true));
+        old_signatures.0.retain(|one| one.is_content == Some(true));
     }
 
     /// Whether a hook of its owner reported it. A hook that nothing confirms does not count (H-44).
@@ -432,11 +390,12 @@ impl Session {
 
     /// Makes room for another crash signature. This one no longer counts (H-07).
     pub(crate) fn retire_signature(&mut self) {
-        if let Some(signature) = self.signature.take() {
-            self.old_signatures.retain(|one| one.name != signature.name);
-            self.old_signatures.push(signature);
-            if FORMER_MAX < self.old_signatures.len() {
-                self.old_signatures.remove(0);
+        if let Some(signature) = self.signature.0.take() {
+            let old = &mut self.old_signatures.0;
+            old.retain(|one| one.name != signature.name);
+            old.push(signature);
+            if FORMER_MAX < old.len() {
+                old.remove(0);
             }
         }
     }
@@ -481,13 +440,11 @@ impl Session {
     /// (H-32).
     pub(crate) fn begin_boot(&mut self) {
         self.old_pane = self.proved_pane().map(|(pane, _)| pane);
-        self.pane = PaneFact::Unknown;
+        self.pane.forget();
         if let Some(launch) = &mut self.launch {
             launch.cwd.device = 0;
         }
-        if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
-            *seen_changing = None;
-        }
+        self.registry.begin_boot();
         self.over.forget();
         self.stall.forget();
         self.quota.end();
@@ -525,14 +482,5 @@ clocks!(struct Session {
 clocks!(struct LastEvent { name, stamp, verified, via } until {});
 
 clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});
-
-clocks!(enum Presence {
-    Alive {} until {}
-    Dying { since: since, asks_pane: asks, is_fresh: fresh } until {}
-    Ended { reason: reason, at: at } until {}
-    Interrupted { by: by, at: at } until {}
-    Crashed { at: at } until {}
-    Gone { at: at } until {}
-});
 
 clocks!(none in Stamp);

@@ -238,7 +238,7 @@ impl State {
 
     /// Whether the owner is a process that this coordinator can see.
     pub(crate) fn is_local(&self, session: &Session) -> bool {
-        match (&self.header.host, &session.owner) {
+        match (&self.header.host, &*session.owner) {
             (Some(host), Some(owner)) => {
                 owner.id.machine == host.machine && owner.id.pid_ns == host.pid_ns
             }

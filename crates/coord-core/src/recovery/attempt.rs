@@ -52,7 +52,7 @@ impl State {
                 since.plus_ms(settings.resume_proof_ms)
             }
             // Its end is being read, and the result decides.
-            Stage::Started { .. } if matches!(session.presence, Presence::Dying { .. }) => {
+            Stage::Started { .. } if matches!(*session.presence, Presence::Dying { .. }) => {
                 return None;
             }
             Stage::Started { since, asked, is_sole, .. } => match (asked, is_sole) {
@@ -86,7 +86,7 @@ impl State {
             let why = "a person resumed it".into();
             return self.close(session, "H-42", Ending::Closed { why }, at, fx);
         }
-        let is_interrupted = matches!(session.presence, Presence::Interrupted { .. });
+        let is_interrupted = matches!(*session.presence, Presence::Interrupted { .. });
         if is_interrupted && !pending.by_hand && !pending.is_under_way() {
             let settings = self.header.settings.clone();
             self.header.machine.take_back_death(session.key, &settings);
@@ -142,7 +142,7 @@ impl State {
         fx: &mut Effects,
     ) {
         let Some(pending) = &session.recovery.pending else { return };
-        if matches!(session.presence, Presence::Dying { .. }) {
+        if matches!(*session.presence, Presence::Dying { .. }) {
             let why = "coord is checking how the client ended";
             return wait(session, Obstacle::BeingJudged, why, NEVER, at, fx);
         }
@@ -382,12 +382,12 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+        let is_gone = !session.may_live() && !matches!(*session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
             // Coord did not end a process that crashed before the signal. Otherwise the action's outcome tells
             // whether the signal was sent, unless the coordinator was restarted in between.
-            let has_crashed = matches!(session.presence, Presence::Crashed { .. });
+            let has_crashed = matches!(*session.presence, Presence::Crashed { .. });
             let was_sent = session.recovery.pending.as_ref().is_none_or(|one| one.ended_by_us);
             let is_end_known = was_sent || has_crashed;
             if !is_end_known && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
@@ -438,13 +438,13 @@ fn concerns(session: &Session) -> bool {
     let is_unweighed = session.signature.as_ref().is_some_and(|signature| !signature.is_weighed);
     session.recovery.pending.is_some()
         || is_unweighed
-        || matches!(session.presence, Presence::Crashed { .. })
+        || matches!(*session.presence, Presence::Crashed { .. })
 }
 
 /// H-42: whether another process than the recovery's harness holds the session, and coord did not start that
 /// process.
 fn is_taken_over(session: &Session, pending: &Pending) -> bool {
-    let Some(owner) = &session.owner else { return true };
+    let Some(owner) = &*session.owner else { return true };
     let process = owner.id.process;
     match pending.stage {
         Stage::Claimed { process: ours, .. } | Stage::Started { process: ours, .. } => {

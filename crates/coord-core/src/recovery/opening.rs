@@ -66,7 +66,7 @@ impl State {
 
     /// S0-28a: opens one case for a crash, whatever else is known of the session.
     fn open_for_death(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
-        let died = match session.presence {
+        let died = match *session.presence {
             Presence::Crashed { at } => at,
             Presence::Alive
             | Presence::Dying { .. }
@@ -109,9 +109,7 @@ impl State {
         let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
         let in_cooldown =
             session.recovery.cooldown.as_ref().is_some_and(|hold| hold.lasts(at.awake));
-        if let Some(signature) = &mut session.signature {
-            signature.is_weighed = true;
-        }
+        session.signature.weigh();
         let saw = "a crash signature is on the screen of a live client";
         if session.recovery.pending.is_some() {
             fx.decide(session, "S0-09", saw, "ignored: a recovery is already pending");

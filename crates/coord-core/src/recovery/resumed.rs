@@ -195,7 +195,7 @@ impl State {
         else {
             return;
         };
-        if self.has_ended(session, at, fx) || matches!(session.presence, Presence::Dying { .. }) {
+        if self.has_ended(session, at, fx) || matches!(*session.presence, Presence::Dying { .. }) {
             return;
         }
         let settings = &self.header.settings;
@@ -220,7 +220,7 @@ impl State {
 
     /// Whether the resumed client is gone. If so, decides what becomes of the recovery.
     fn has_ended(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) -> bool {
-        match session.presence {
+        match *session.presence {
             Presence::Alive | Presence::Dying { .. } => return false,
             Presence::Ended { reason: Some(reason), .. } if reason != EndReason::Other => {
                 let why = "a person ended it at once".into();

@@ -261,7 +261,7 @@ fn a_claim_revives_nothing() {
     send_as(&mut world, Provenance::Claimed, ("s1", 100), TOOL);
     assert_eq!(world.state_of("s1"), SessionState::Stopped);
     world.die(100, present("s1"));
-    assert!(matches!(world.session("s1").presence, Presence::Ended { .. }));
+    assert!(matches!(*world.session("s1").presence, Presence::Ended { .. }));
 }
 
 /// In whose name process `pid` sends.
@@ -451,7 +451,7 @@ fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
         world.resume_as(NEXT);
         world
     };
-    let has_ended = |world: &World| matches!(world.session("s1").presence, Presence::Ended { .. });
+    let has_ended = |world: &World| matches!(*world.session("s1").presence, Presence::Ended { .. });
     let mut world = resumed();
     let turn = world.session("s1").turn;
     for kind in [PROMPT, STOP] {
@@ -483,7 +483,7 @@ fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
         let event = claim(&mut world, "s1", NEXT, EXIT);
         world.send(HookEvent { provenance, ..event });
         let session = world.state.session(key).unwrap();
-        assert!(matches!(session.presence, Presence::Ended { .. }), "{:?}", session.presence);
+        assert!(matches!(*session.presence, Presence::Ended { .. }), "{:?}", session.presence);
     }
 }
 

@@ -331,7 +331,7 @@ fn acts_only_where_it_may(state: &State, effect: &Effect, awake: Awake) {
         assert!(session.waits.is_empty() && !session.background.is_any(), "{action:?}");
     } else {
         let is_users = matches!(
-            session.presence,
+            *session.presence,
             Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
         );
         assert!(!is_users && session.left.is_none() && !session.two_owners, "{action:?}");

@@ -67,9 +67,9 @@ impl Step<'_> {
     /// H-05: crashed needs a positive sign at the moment it is judged: the entry left behind, or an
     /// open turn.
     fn crashes_have_a_sign(&self) {
-        let is_crashed = |one: &Session| matches!(one.presence, Presence::Crashed { .. });
+        let is_crashed = |one: &Session| matches!(*one.presence, Presence::Crashed { .. });
         for after in self.after.state.sessions().filter(|after| is_crashed(after)) {
-            let is_left_behind = matches!(after.registry, RegistryFact::LeftBehind { .. });
+            let is_left_behind = matches!(*after.registry, RegistryFact::LeftBehind { .. });
             let is_open = matches!(*after.turn, Turn::Open { .. });
             let was_so = record(self.before, after.key).is_some_and(is_crashed);
             assert!(was_so || is_left_behind || is_open, "crashed without a sign");
@@ -244,7 +244,7 @@ impl Known {
 
 /// G6: its user's own end has one word.
 fn its_users_end_is_a_stop(session: &Session) {
-    if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = session.presence {
+    if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = *session.presence {
         assert_eq!(session.shown.state, SessionState::Stopped);
     }
 }

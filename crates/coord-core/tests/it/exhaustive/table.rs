@@ -59,7 +59,7 @@ fn view(session: &Session) -> String {
             let _ = write!(view, ", {mark}");
         }
     }
-    if !matches!(session.presence, coord_core::Presence::Alive) {
+    if !matches!(*session.presence, coord_core::Presence::Alive) {
         let _ = write!(view, ", presence {}", labels::presence(&session.presence));
     }
     if session.session_id != "s1" {
@@ -77,7 +77,7 @@ fn view(session: &Session) -> String {
         Some(OwnerProof::Registered) => view.push_str(", registered by no client"),
         Some(OwnerProof::Claimed) => view.push_str(", only claimed"),
     }
-    match &session.owner {
+    match &*session.owner {
         Some(owner) if owner.id.process.pid != 100 => {
             let _ = write!(view, ", process {}", owner.id.process.pid);
         }
