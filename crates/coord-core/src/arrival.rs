@@ -311,7 +311,6 @@ fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     let is_start = matches!(event.kind, HookKind::SessionStart(_));
     let is_known = session.previous_ids.contains(&event.session_id);
     if is_newer && (is_start || !is_known) {
-        session.previous_ids.retain(|id| *id != event.session_id);
         session.follow(&event.session_id);
     } else {
         session.remember_id(event.session_id.clone());

@@ -214,9 +214,7 @@ impl State {
     /// Ends a record whose process went over to another conversation. The process is a former owner from here on.
     pub(crate) fn leave(&mut self, key: SessionKey, at: Moment) {
         let Some(mut session) = self.take(key) else { return };
-        session.presence.end(EndReason::Resume, at);
-        let former = session.owner.leave();
-        session.former_owners.extend(former);
+        session.leave(at);
         self.put(session);
     }
 

@@ -1,5 +1,7 @@
 //! What is known: the records of sessions and messages, and the data beside them. Decides nothing, and depends
 //! on no topic.
+//!
+//! Everybody reads them. A part that is [`Protected`] is changed by the methods beside its type alone.
 
 pub(crate) mod clocks;
 
@@ -49,6 +51,7 @@ pub use notice::{
 pub use obstacle::Obstacle;
 pub use owner::{Owner, OwnerId, OwnerProof};
 pub use presence::Presence;
+pub use protected::Protected;
 pub use quota::{QuotaWait, WaitedFor};
 pub use recovery::{Cause, Ending, Flag, Last, Pending, Recovery, Stage, Still, Way};
 pub use reply::Reply;

@@ -27,7 +27,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     inspect::Session {
         session_id: session.session_id.clone(),
         key: Some(session.key),
-        previous_ids: session.previous_ids.clone(),
+        previous_ids: session.previous_ids.to_vec(),
         forked_from: session.forked_from.clone(),
         host: session.host.clone(),
         config_dir: session.config_dir.clone(),

@@ -77,7 +77,7 @@ pub struct Session {
     /// The id that resumes the session now.
     pub session_id: String,
     /// Ids that the session had before, oldest first.
-    pub previous_ids: Vec<String>,
+    pub previous_ids: Protected<Vec<String>>,
     /// The client's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
@@ -93,7 +93,7 @@ pub struct Session {
     /// The harness that holds the session; none if unknown.
     pub owner: Protected<Option<Owner>>,
     /// A few harnesses that held it before, oldest first.
-    pub former_owners: Vec<OwnerId>,
+    pub former_owners: Protected<Vec<OwnerId>>,
     /// Whether another live process claims the same id.
     pub two_owners: bool,
     /// The session it was forked from, if its command line names one.
@@ -224,14 +224,14 @@ impl Session {
         Self {
             key,
             session_id: session_id.into(),
-            previous_ids: Vec::new(),
+            previous_ids: Protected::initial(),
             client_name: None,
             derived: None,
             host: String::new(),
             config_dir: String::new(),
             kind: None,
             owner: Protected::initial(),
-            former_owners: Vec::new(),
+            former_owners: Protected::initial(),
             two_owners: false,
             forked_from: None,
             tmux: None,
@@ -333,9 +333,9 @@ impl Session {
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
         let was_unowned = self.is_unowned();
         let former = self.owner.leave();
-        self.former_owners.extend(former.clone());
+        self.former_owners.0.extend(former.clone());
         if FORMER_MAX < self.former_owners.len() {
-            self.former_owners.remove(0);
+            self.former_owners.0.remove(0);
         }
         // What unverified events said of a session without an owner does not apply to any owner (H-44).
         if former.is_some() || (was_unowned && self.last.is_some()) {
@@ -413,6 +413,7 @@ impl Session {
 
     /// Changes its id, within one process.
     pub(crate) fn follow(&mut self, session_id: &str) {
+        self.previous_ids.0.retain(|id| id != session_id);
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
         self.left = None;
@@ -421,17 +422,24 @@ impl Session {
     /// Changes its id on the registry's word alone, while no hook has reported.
     pub(crate) fn follow_registry(&mut self, session_id: &str) {
         if self.session_id != session_id {
-            self.previous_ids.retain(|id| id != session_id);
             self.follow(session_id);
         }
     }
 
+    /// Its process went over to another conversation, and is a former owner from here on.
+    pub(crate) fn leave(&mut self, at: Moment) {
+        self.presence.end(EndReason::Resume, at);
+        let former = self.owner.leave();
+        self.former_owners.0.extend(former);
+    }
+
     /// Remembers an id that this record had before.
     pub(crate) fn remember_id(&mut self, id: String) {
-        if !self.previous_ids.contains(&id) {
-            self.previous_ids.push(id);
-            if FORMER_MAX < self.previous_ids.len() {
-                self.previous_ids.remove(0);
+        let ids = &mut self.previous_ids.0;
+        if !ids.contains(&id) {
+            ids.push(id);
+            if FORMER_MAX < ids.len() {
+                ids.remove(0);
             }
         }
     }

@@ -307,7 +307,7 @@ impl State {
         let Record { session, deadline } = self.records.remove(&key)?;
         let indexed = Indexed {
             session_id: Some(session.session_id.clone()),
-            previous_ids: session.previous_ids.clone(),
+            previous_ids: session.previous_ids.to_vec(),
             owner: session.owner.as_ref().map(|owner| owner_slot(&owner.id)),
             deadline,
             support: session.unverified_support(),
@@ -320,7 +320,7 @@ impl State {
         let Taken { session, indexed } = taken;
         let key = session.key;
         if indexed.session_id.as_ref() != Some(&session.session_id)
-            || indexed.previous_ids != session.previous_ids
+            || session.previous_ids != indexed.previous_ids
         {
             self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
             for id in session.previous_ids.iter().chain([&session.session_id]) {

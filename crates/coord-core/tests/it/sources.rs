@@ -241,7 +241,7 @@ fn r_21_a_session_no_hook_reported_is_listed_and_becomes_an_ordinary_one() {
     assert!(world.session("s1").last.is_none());
     // The same process under another id, as after /clear: only the registry tells.
     world.registry(100, entry("s2", Some(RegistryStatus::Idle), changed_ms + 1), false);
-    assert_eq!(world.session("s2").previous_ids, ["s1"]);
+    assert_eq!(*world.session("s2").previous_ids, ["s1"]);
     world.pass(1.0);
     world.hook("s2", 100, PROMPT);
     assert_eq!(world.state_of("s2"), SessionState::Running);
