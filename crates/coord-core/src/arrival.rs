@@ -76,7 +76,7 @@ pub(crate) fn on_hook(
             let mut session = Session::begin(state.new_key(), &event.session_id, at);
             let owner = owner.filter(|owner| is_known(state, event, owner));
             if owner.is_none() {
-                session.presence = Presence::Gone { at };
+                session.presence.lose(at);
             }
             let session = session.into();
             let early_end = claim_early_end(state, event, owner.as_ref());
@@ -199,9 +199,7 @@ fn take_in(
     let is_new_owner = new_owner.is_some();
     if let Some((owner, proof)) = new_owner {
         session.change_owner(owner);
-        if let Some(owner) = &mut session.owner {
-            owner.proof = proof;
-        }
+        session.owner.prove(proof);
     }
     apply(state, &mut session, event, at, now, fx);
     take_along_old_boot(state, &mut session, at);
@@ -241,9 +239,7 @@ fn apply(
         if let Some(harness) = &event.harness {
             session.kind = harness.kind.or(session.kind);
         }
-        if let Some(owner) = &mut session.owner {
-            owner.has_confirmed_hook = true;
-        }
+        session.owner.note_confirmed();
     }
     recovery::harm::on_prompt(session, event, fx);
     let hidden_ms = state.hidden_wait_ms(session, event, at);
@@ -254,28 +250,25 @@ fn apply(
     }
     let counters = &mut state.header.counters;
     bump(&mut counters.events);
-    bump(&mut session.counts.events);
+    session.counts.count(event.is_verified());
     if !was_applied {
         bump(&mut counters.late);
-        bump(&mut session.counts.late);
+        session.counts.count_late();
     }
     if event.is_verified() {
-        if let Some(owner) = &mut session.owner {
-            owner.has_reported = true;
-        }
-    } else {
-        bump(&mut session.counts.unverified);
+        session.owner.note_reported();
     }
 }
 
 /// Notes whether the process may have gone over to another session. Once its death is judged, an unproved event
 /// has no owner to change.
 fn note_may_have_left(session: &mut Session, event: &HookEvent, is_newer: bool) {
-    let is_open = session.may_live() || matches!(session.presence, Presence::Dying { .. });
-    let Some(owner) = session.owner.as_mut().filter(|_| is_open) else { return };
+    let is_open = session.may_live() || matches!(*session.presence, Presence::Dying { .. });
+    let Some(owner) = session.owner.as_ref().filter(|_| is_open) else { return };
     let is_others = session.session_id != event.session_id && is_newer;
     let is_its_own = owner_of(event).is_some_and(|sender| owner.id.is_same(&sender));
-    owner.may_have_left = !event.is_proved() && (owner.may_have_left || (is_others && is_its_own));
+    let may_have_left = owner.may_have_left || (is_others && is_its_own);
+    session.owner.note_may_have_left(may_have_left && !event.is_proved());
 }
 
 /// The proof that the process of a new owner holds the session.
@@ -299,14 +292,14 @@ fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
 fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     let is_anothers = session.session_id != event.session_id
         && state.keys_of_id(&event.session_id).iter().any(|key| *key != session.key);
-    let Some(owner) = &mut session.owner else { return };
+    let proof = session.owner.as_ref().map(|owner| owner.proof);
     if let Provenance::Corroborated { registry_dir: Some(_), is_client } = event.provenance {
-        owner.registry_session = Some(event.session_id.clone());
-        owner.note_registered(!is_client);
+        session.owner.note_registry_session(Some(&event.session_id));
+        session.owner.note_registered(!is_client);
     } else if is_anothers {
-        owner.proof = OwnerProof::TakenOver;
-    } else if matches!(owner.proof, OwnerProof::Claimed | OwnerProof::Registered) {
-        owner.proof = OwnerProof::Proved;
+        session.owner.prove(OwnerProof::TakenOver);
+    } else if matches!(proof, Some(OwnerProof::Claimed | OwnerProof::Registered)) {
+        session.owner.prove(OwnerProof::Proved);
     }
 }
 
@@ -318,7 +311,6 @@ fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     let is_start = matches!(event.kind, HookKind::SessionStart(_));
     let is_known = session.previous_ids.contains(&event.session_id);
     if is_newer && (is_start || !is_known) {
-        session.previous_ids.retain(|id| *id != event.session_id);
         session.follow(&event.session_id);
     } else {
         session.remember_id(event.session_id.clone());
@@ -327,23 +319,20 @@ fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
 
 /// Marks a record as interrupted if its harness is of an older boot: that host event ended the harness (S0-25f).
 fn take_along_old_boot(state: &State, session: &mut Session, at: Moment) {
-    let is_old = match (&state.header.host, &session.owner) {
+    let is_old = match (&state.header.host, &*session.owner) {
         (Some(host), Some(owner)) => state.is_local(session) && owner.id.boot != host.boot,
         (Some(_) | None, _) => false,
     };
     if is_old && session.may_live() {
-        session.presence = Presence::Interrupted { by: HostEvent::NewBoot, at };
+        session.presence.interrupt(HostEvent::NewBoot, at);
     }
 }
 
 fn count_late(state: &mut State, key: SessionKey, verified: bool) {
     bump(&mut state.header.counters.late);
     if let Some(mut session) = state.take(key) {
-        bump(&mut session.counts.events);
-        bump(&mut session.counts.late);
-        if !verified {
-            bump(&mut session.counts.unverified);
-        }
+        session.counts.count(verified);
+        session.counts.count_late();
         state.put(session);
     }
 }
@@ -360,7 +349,7 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
         fx.ask(Effect::WatchProcess { process });
     }
     let config_dir = session.config_dir.clone();
-    match session.presence {
+    match *session.presence {
         Presence::Alive => {
             fx.ask(Effect::WatchProcess { process });
             fx.ask(Effect::ReadRegistry { process, config_dir, after_death: false });
@@ -391,7 +380,7 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
 /// Requests to look again at a client whose launch could not be read when it was seen first: without the launch, its
 /// session could not be brought back after a crash (S0-25d).
 fn ask_for_launch(state: &State, session: &Session, fx: &mut Effects) {
-    let Some(owner) = &session.owner else { return };
+    let Some(owner) = &*session.owner else { return };
     let is_interactive = session.kind != Some(Kind::Headless);
     if is_interactive && session.launch.is_none() && session.may_live() && state.is_local(session) {
         fx.ask(Effect::WatchProcess { process: owner.id.process });

@@ -79,7 +79,7 @@ impl State {
 
     fn fact_changes_at(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
-        match session.presence {
+        match *session.presence {
             Presence::Dying { since, .. } => {
                 Some(since.awake.plus_ms(settings.death_judged_within_ms))
             }

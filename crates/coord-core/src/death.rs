@@ -30,22 +30,18 @@ impl State {
     ) -> Option<SessionKey> {
         let key = self.key_of_owner(&self.local_owner(process)?)?;
         let mut session = self.take(key)?;
-        if let Some(owner) = &mut session.owner {
-            if !matches!(owner.seen_alive, Some((false, _))) {
-                owner.lived_until_ms = seen_ms;
-            }
-            owner.seen_alive = Some((false, at));
-            if !is_fresh && 0 < owner.ended_elsewhere_ms && seen_ms <= owner.ended_elsewhere_ms {
-                // The process may have been dead when its conversation was ended elsewhere (G6).
-                session.recovery.passed_on = Some(process);
-            }
+        session.owner.note_dead(seen_ms, at);
+        let ended_ms = session.owner.as_ref().map_or(0, |owner| owner.ended_elsewhere_ms);
+        if !is_fresh && 0 < ended_ms && seen_ms <= ended_ms {
+            // The process may have been dead when its conversation was ended elsewhere (G6).
+            session.recovery.pass_on(Some(process));
         }
         if session.may_live() {
             if !is_fresh {
                 let counters = &mut self.header.counters;
                 counters.found_dead = counters.found_dead.saturating_add(1);
             }
-            session.presence = Presence::Dying { since: at, asks_pane: false, is_fresh };
+            session.presence.die(is_fresh, at);
             fx.ask(Effect::ReadRegistry {
                 process,
                 config_dir: session.config_dir.clone(),
@@ -68,33 +64,35 @@ impl State {
 
 /// Judges a death by its registry entry. If that does not decide, the pane is captured.
 pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
-    let Presence::Dying { since, is_fresh, .. } = session.presence else { return };
+    if !matches!(*session.presence, Presence::Dying { .. }) {
+        return;
+    }
     let was_present =
-        matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
+        matches!(*session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     match found {
         Registry::Present(entry) if !session.has_id(&entry.session_id) => {
             // The client went over to another session, and no event that is believed reported it (H-44). What
             // became of this session is not known.
-            session.registry = RegistryFact::LeftBehind { at };
+            session.registry.note_left_behind(at);
             let saw =
                 "process gone, no SessionEnd, the registry entry left behind names another session";
             conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
         Registry::Present(_) => {
-            session.registry = RegistryFact::LeftBehind { at };
+            session.registry.note_left_behind(at);
             let saw = "process gone, no SessionEnd, registry entry left behind";
             conclude(session, Presence::Crashed { at }, saw, "crashed", fx);
         }
         Registry::Absent if was_present => {
-            session.registry = RegistryFact::Removed { at };
+            session.registry.note_removed(at);
             let saw = "process gone, no SessionEnd, registry entry removed";
             conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
         }
         Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. }
-            if matches!(session.pane, PaneFact::Its(_)) =>
+            if matches!(*session.pane, PaneFact::Its(_)) =>
         {
             session.look = at.awake;
-            session.presence = Presence::Dying { since, asks_pane: true, is_fresh };
+            session.presence.ask_pane();
         }
         Registry::Absent => {
             let saw = "process gone, no SessionEnd, no registry entry seen before or after";
@@ -118,7 +116,7 @@ pub(crate) fn judge_by_pane(
     at: Moment,
     fx: &mut Effects,
 ) {
-    let Presence::Dying { since, asks_pane: true, is_fresh } = session.presence else { return };
+    let Presence::Dying { since, asks_pane: true, is_fresh } = *session.presence else { return };
     let seen = match found {
         PaneFound::Found(seen) if is_same_pane(session, seen.proof) => seen,
         PaneFound::Found(_) | PaneFound::NotThere => {
@@ -141,7 +139,7 @@ pub(crate) fn judge_by_pane(
     if at.awake.ms_since(since.awake) < FAREWELL_WITHIN_MS {
         return;
     }
-    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_open = matches!(*session.turn, Turn::Open { .. });
     let may_be_its = |farewell: &Farewell| {
         let (Farewell::Last(id) | Farewell::Above { session: id }) = farewell;
         session.has_id(id) || !is_known(id)
@@ -171,7 +169,7 @@ pub(crate) fn judge_by_pane(
 /// Whether the pane is the one that was proved before. A new server reuses pane ids, so only the proof decides
 /// (H-16).
 fn is_same_pane(session: &Session, proof: PaneProof) -> bool {
-    matches!(&session.pane, PaneFact::Its(view) if view.proof == proof)
+    matches!(&*session.pane, PaneFact::Its(view) if view.proof == proof)
 }
 
 fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {
@@ -186,6 +184,6 @@ fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx:
         }
         (presence, _) => (presence, did),
     };
-    session.presence = presence;
+    session.presence.judge(presence);
     fx.decide(session, "H-05", saw, did);
 }

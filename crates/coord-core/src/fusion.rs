@@ -82,7 +82,7 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
 /// Until when the registry may say idle before the turn of queued prompts has begun. That turn is open and has
 /// no id yet.
 pub(crate) fn queued_until(session: &Session) -> Awake {
-    match session.turn {
+    match *session.turn {
         Turn::Open { .. } if session.turn_id.is_none() => session.edge_at.awake.plus_ms(QUEUED_MS),
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Awake(0),
     }
@@ -105,7 +105,7 @@ fn by_screen(session: &Session, hooks: Doing) -> Verdict {
 /// The screen in the registry's terms, and the number of captures that found it. None if the capture is older
 /// than the newest news from hooks.
 fn screen_level(session: &Session) -> Option<(RegistryStatus, u32)> {
-    let PaneFact::Its(view) = &session.pane else { return None };
+    let PaneFact::Its(view) = &*session.pane else { return None };
     let status = match view.screen.filter(|_| is_painted(session, view.at.awake))? {
         Screen::Prompt | Screen::Error => RegistryStatus::Idle,
         Screen::Working | Screen::Retry => RegistryStatus::Busy,
@@ -124,7 +124,7 @@ pub(crate) fn is_painted(session: &Session, looked: Awake) -> bool {
 /// Whether a living session's state comes from hooks that no other source confirms. Its pane and transcript are
 /// then worth a look.
 pub fn is_in_doubt(session: &Session) -> bool {
-    let is_busy = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
+    let is_busy = matches!(*session.turn, Turn::Open { .. }) || !session.waits.is_empty();
     session.may_live() && is_busy && session.registry.level().is_none()
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     if asks(WaitKind::Input) {
         return Doing::AwaitingInput;
     }
-    match session.turn {
+    match *session.turn {
         Turn::Open { .. } => Doing::Turn,
         // A turn that a message continued at its Stop may never have gone on: what that Stop listed still runs.
         Turn::Closed { .. } | Turn::Interrupted { .. } if session.background.is_any() => {

@@ -27,20 +27,17 @@ impl State {
             session.begin_boot();
             let was_owed = session.recovery.pending.is_some();
             session.recovery.begin_boot(at);
-            if self.is_local(&session)
-                && let Some(owner) = &mut session.owner
-            {
-                // No process outlives its boot.
-                owner.seen_alive = Some((false, at));
+            if self.is_local(&session) {
+                session.owner.begin_boot(at);
             }
             if self.is_local(&session)
                 && session.may_live()
                 && session.left == Some(EndReason::Clear)
             {
                 // H-36: no conversation is left to bring back.
-                session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
+                session.presence.end(EndReason::Clear, at);
             } else if self.is_local(&session) {
-                let was_taken = match session.presence {
+                let was_taken = match *session.presence {
                     Presence::Alive | Presence::Dying { .. } => true,
                     Presence::Ended { reason: Some(EndReason::Other), at: ended } => {
                         from_ms <= ended.wall_ms && session.kind != Some(Kind::Headless)
@@ -81,7 +78,8 @@ impl State {
     /// before the shutdown was noticed.
     fn is_taken_by_shutdown(&self, session: &Session) -> bool {
         let Some(began) = self.header.shutdown else { return false };
-        let Presence::Ended { reason: Some(EndReason::Other) | None, at: ended } = session.presence
+        let Presence::Ended { reason: Some(EndReason::Other) | None, at: ended } =
+            *session.presence
         else {
             return false;
         };
@@ -141,7 +139,8 @@ impl State {
             self.interrupt_if(key, HostEvent::Shutdown, fx, at, |_, _| true);
             return Vec::from([key]);
         }
-        let Presence::Ended { reason: Some(EndReason::Other), at: ended } = session.presence else {
+        let Presence::Ended { reason: Some(EndReason::Other), at: ended } = *session.presence
+        else {
             return Vec::new();
         };
         let is_ours = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
@@ -178,7 +177,7 @@ impl State {
         self.interrupt_if(key, HostEvent::TmuxServer, fx, at, |session, ended| {
             let is_headless = session.kind == Some(Kind::Headless);
             let by_itself =
-                matches!(session.presence, Presence::Ended { reason: Some(_), .. }) && is_headless;
+                matches!(*session.presence, Presence::Ended { reason: Some(_), .. }) && is_headless;
             let is_near = at.awake.ms_since(ended.awake) <= within_ms
                 && dead.seen_ms <= ended.wall_ms.saturating_add(within_ms)
                 && ended.wall_ms <= dead.at.wall_ms.saturating_add(within_ms);
@@ -197,7 +196,7 @@ impl State {
         holds: impl Fn(&Session, Moment) -> bool,
     ) {
         let Some(mut session) = self.take(key) else { return };
-        let was_taken = match session.presence {
+        let was_taken = match *session.presence {
             Presence::Ended { reason: Some(EndReason::Other) | None, at: ended }
             | Presence::Crashed { at: ended }
             | Presence::Gone { at: ended } => holds(&session, ended),
@@ -227,6 +226,6 @@ fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects)
         HostEvent::ManyEnds => "three or more interactive sessions ended within seconds",
         HostEvent::Shutdown => "the session ended while the machine was shutting down",
     };
-    session.presence = Presence::Interrupted { by, at };
+    session.presence.interrupt(by, at);
     fx.decide(session, "H-10", saw, "interrupted");
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use coord_model::{EndReason, HookEvent, HookKind, Moment, SessionKey, StartSource};
 
 use crate::effects::Effects;
-use crate::records::{OwnerId, OwnerProof, Presence, Session, State};
+use crate::records::{OwnerId, OwnerProof, Session, State};
 
 /// Where an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,10 +214,7 @@ impl State {
     /// Ends a record whose process went over to another conversation. The process is a former owner from here on.
     pub(crate) fn leave(&mut self, key: SessionKey, at: Moment) {
         let Some(mut session) = self.take(key) else { return };
-        session.presence = Presence::Ended { reason: Some(EndReason::Resume), at };
-        if let Some(former) = session.owner.take() {
-            session.former_owners.push(former.id);
-        }
+        session.leave(at);
         self.put(session);
     }
 
@@ -309,7 +306,8 @@ impl State {
         }
         for key in &passed_on {
             if let Some(mut session) = self.take(*key) {
-                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+                let harness = session.owner.as_ref().map(|owner| owner.id.process);
+                session.recovery.pass_on(harness);
                 self.put(session);
             }
         }
@@ -333,13 +331,10 @@ impl State {
             .collect();
         for key in &over {
             let Some(mut session) = self.take(*key) else { continue };
-            let lives = session.may_live();
-            if let Some(owner) = &mut session.owner {
-                if lives {
-                    owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);
-                } else {
-                    session.recovery.passed_on = Some(owner.id.process);
-                }
+            if session.may_live() {
+                session.owner.note_ended_elsewhere(at);
+            } else if let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) {
+                session.recovery.pass_on(Some(harness));
             }
             self.put(session);
         }

@@ -17,7 +17,7 @@ impl State {
         let awake = self.moment(now).awake;
         let judged_within_ms = self.header().settings.death_judged_within_ms;
         let violates = |session: &&Session| {
-            let is_unjudged = match session.presence {
+            let is_unjudged = match *session.presence {
                 Presence::Dying { since, .. } => {
                     judged_within_ms.saturating_add(LATE_MS) < awake.ms_since(since.awake)
                 }

@@ -70,9 +70,9 @@ pub use records::{
     DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent, Inbox,
     Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need,
     Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
-    PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Reply, Rest,
-    SeenIds, Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter,
-    State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,
+    PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery, RegistryFact, Reply,
+    Rest, SeenIds, Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp,
+    Starter, State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,
     WakeDecision, Way, Window,
 };
 pub use recovery::PlacedResume;

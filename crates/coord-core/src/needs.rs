@@ -49,9 +49,8 @@ impl State {
             return;
         }
         let Some(mut session) = self.take(key) else { return };
-        let before = core::mem::take(&mut session.needs);
         let mut left: Vec<Need> = Vec::new();
-        for mut need in before {
+        for mut need in session.needs.iter().cloned() {
             let place = reasons.iter().position(|reason| is_it(&need, reason));
             let place =
                 place.or_else(|| reasons.iter().position(|reason| is_same_prompt(&need, reason)));
@@ -82,16 +81,14 @@ impl State {
             self.begin_notices(key, &need);
             left.push(need);
         }
-        session.needs = left;
+        session.needs.update(left);
         self.put(session);
     }
 
     /// Hides a need until it ends, on a person's order.
     pub(crate) fn dismiss(&mut self, key: SessionKey, id: NeedId, fx: &mut Effects) {
         let Some(mut session) = self.take(key) else { return };
-        if let Some(need) = session.needs.iter_mut().find(|need| need.id == id) {
-            need.is_dismissed = true;
-            let need = need.clone();
+        if let Some(need) = session.needs.dismiss(id).cloned() {
             note(&session, &need, NeedStep::Dismissed, "a person dismissed it", fx);
             self.end_notices(id, "a person dismissed it");
         }

@@ -85,7 +85,7 @@ impl State {
         };
         if let Some(mut session) = self.take(key) {
             let did = if hold.is_some() { "held: coord does not act on it" } else { "released" };
-            session.held = hold;
+            session.held.change(hold);
             fx.decide(&session, "H-06", "a person asked for it", did);
             self.put(session);
         }
@@ -123,18 +123,11 @@ impl State {
         let keys = session.map_or_else(|| self.keys(), |key| Vec::from([key]));
         for key in &keys {
             let Some(mut session) = self.take(*key) else { continue };
-            if session.recovery.needs_operator.take().is_some() {
+            if session.recovery.reset() {
                 fx.decide(&session, "G5", "a person asked for it", "no longer needs you");
             }
-            session.recovery.budget.reset();
-            session.rest.answers.reset();
-            if let Some(pending) = &mut session.recovery.pending {
-                pending.begun = None;
-            }
-            session.recovery.cooldown = None;
-            if let Some(quota) = &mut session.quota {
-                quota.probes = 0;
-            }
+            session.rest.reset();
+            session.quota.forget_probes();
             self.put(session);
         }
         keys
@@ -168,7 +161,7 @@ impl State {
             }
             Command::Release { session: None } if self.header.machine.held.is_none() => Vec::new(),
             Command::Release { session: None } => {
-                each(&self.keys_of(Session::may_live), &|session| match session.held {
+                each(&self.keys_of(Session::may_live), &|session| match *session.held {
                     Some(_) => "its own hold stays: run `coordctl release` with its id".into(),
                     None => "its hold ends".into(),
                 })
@@ -206,7 +199,7 @@ impl State {
     }
 
     fn would_release(&self, session: &Session) -> &'static str {
-        match (&session.held, &session.task.stop, &self.header.machine.held) {
+        match (&*session.held, &session.task.stop, &self.header.machine.held) {
             (Some(_), None, None) => "its hold ends",
             (Some(_), _, Some(_)) => {
                 "its own hold ends, but `coordctl hold --all` still holds it (end that with `coordctl release --all`)"

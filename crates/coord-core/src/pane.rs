@@ -36,7 +36,7 @@ impl State {
     }
 
     fn next_pane_look(&self, session: &Session) -> Option<Awake> {
-        if let Presence::Dying { asks_pane, .. } = session.presence {
+        if let Presence::Dying { asks_pane, .. } = *session.presence {
             return asks_pane.then(|| session.look.plus_ms(FAREWELL_MS));
         }
         if !session.may_live() || !self.is_looked_at(session) {
@@ -118,9 +118,7 @@ impl State {
         if is_news && fusion::is_in_doubt(&session) {
             turn::interrupt(&mut session, Source::Transcript, at, fx);
         }
-        if let Some(signature) = &mut session.signature {
-            signature.is_content = has_signature.or(signature.is_content);
-        }
+        session.signature.note_content(has_signature);
         if let Some(failure) = failure {
             self.note_failure(&mut session, failure, at, fx);
         }
@@ -147,7 +145,7 @@ impl State {
 }
 
 fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
-    let (seen, view) = match (found, &session.pane) {
+    let (seen, view) = match (found, &*session.pane) {
         (PaneFound::Unreadable { why }, PaneFact::Unreadable { why: before, .. }) => {
             return why != before;
         }
@@ -169,17 +167,15 @@ fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
 
 /// When a screen becomes too old to count; none if a registry makes it irrelevant.
 pub(crate) fn stale_at(session: &Session) -> Option<Awake> {
-    let PaneFact::Its(view) = &session.pane else { return None };
+    let PaneFact::Its(view) = &*session.pane else { return None };
     let counts = view.screen.is_some() && session.registry.level().is_none();
     counts.then(|| view.at.awake.plus_ms(fusion::SCREEN_FRESH_MS))
 }
 
 /// Forgets a screen that is too old to count.
 pub(crate) fn forget_stale(session: &mut Session, at: Moment) {
-    let is_stale = stale_at(session).is_some_and(|due| due <= at.awake);
-    if let (true, PaneFact::Its(view)) = (is_stale, &mut session.pane) {
-        view.screen = None;
-        view.looks = 0;
+    if stale_at(session).is_some_and(|due| due <= at.awake) {
+        session.pane.forget_screen();
     }
 }
 
@@ -190,9 +186,9 @@ pub fn is_signature_open(session: &Session) -> bool {
 
 /// Requests a look at the pane, and at the transcript while no other source confirms the hooks.
 pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
-    let Some(owner) = &session.owner else { return };
+    let Some(owner) = &*session.owner else { return };
     let process = owner.id.process;
-    let look = if let Presence::Dying { .. } = session.presence {
+    let look = if let Presence::Dying { .. } = *session.presence {
         Look::AfterDeath
     } else if fusion::is_in_doubt(session) || session.contested.is_some() {
         Look::Decision
@@ -200,7 +196,7 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
         Look::Sweep
     };
     if let Some(pane) = session.pane() {
-        let proof = match &session.pane {
+        let proof = match &*session.pane {
             PaneFact::Its(view) => Some(view.proof),
             PaneFact::Unknown | PaneFact::Unreadable { .. } | PaneFact::NotThere { .. } => None,
         };
@@ -220,20 +216,11 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
 fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) {
     let seen = match found {
         PaneFound::Found(seen) => seen,
-        PaneFound::NotThere => {
-            session.pane = PaneFact::NotThere { at };
-            return;
-        }
-        // A pane that was proved before stays proved; its screen ages by itself.
-        PaneFound::Unreadable { why } => {
-            if !matches!(session.pane, PaneFact::Its(_)) {
-                session.pane = PaneFact::Unreadable { at, why: why.clone() };
-            }
-            return;
-        }
+        PaneFound::NotThere => return session.pane.note_not_there(at),
+        PaneFound::Unreadable { why } => return session.pane.note_unreadable(why, at),
     };
-    let is_first = !matches!(session.pane, PaneFact::Its(_));
-    let looks = match &session.pane {
+    let is_first = !matches!(*session.pane, PaneFact::Its(_));
+    let looks = match &*session.pane {
         PaneFact::Its(view)
             if view.screen == seen.screen && fusion::is_painted(session, view.at.awake) =>
         {
@@ -244,7 +231,7 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
         | PaneFact::Unreadable { .. }
         | PaneFact::NotThere { .. } => 1,
     };
-    session.pane = PaneFact::Its(PaneView {
+    session.pane.note_view(PaneView {
         at,
         pane: seen.pane.clone(),
         proof: seen.proof,
@@ -279,8 +266,7 @@ fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment,
     // A redrawn conversation shows text from before this process began.
     let is_old = is_first || session.turn == Turn::None;
     let is_content = is_old.then_some(true);
-    session.signature =
-        Some(Signature { name: name.to_owned(), at, is_content, is_weighed: is_old });
+    session.signature.note(Signature { name: name.to_owned(), at, is_content, is_weighed: is_old });
     let saw = format!("crash signature {name} on the screen");
     let did = if is_old {
         "ignored: it was on the screen before this process did anything"
@@ -292,7 +278,7 @@ fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment,
 
 /// Applies what the screen proves once two captures agree and are newer than the hooks (R-01, S0-18).
 fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
-    let PaneFact::Its(view) = &session.pane else { return };
+    let PaneFact::Its(view) = &*session.pane else { return };
     let is_confirmed = LOOKS <= view.looks && session.registry.level().is_none();
     if !is_confirmed || !fusion::is_painted(session, view.at.awake) {
         return;
@@ -301,7 +287,7 @@ fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
         Some(Screen::Prompt | Screen::Error) => turn::interrupt(session, Source::Pane, at, fx),
         // The dialog is gone and work continues: the request was approved.
         Some(Screen::Working | Screen::Retry) => {
-            session.waits.clear();
+            session.waits.end_all();
             session.sign = at.awake;
         }
         Some(Screen::Permission | Screen::Question | Screen::Plan | Screen::Dialog) => {

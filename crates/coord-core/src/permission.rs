@@ -7,16 +7,9 @@
 //! only where a hook of coord's may wait for a reply.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::records::{Over, Session, Stamp, UnderWay, Wait, WaitKind};
 use coord_model::{Awake, HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
-
-/// Maximum number of open prompts per session; more are not told apart.
-const WAITS_MAX: usize = 32;
-
-/// Maximum number of calls remembered as over: those whose request may still be on its way.
-const OVER_MAX: usize = 8;
 
 /// Minimum time between a permission prompt and its notification, in milliseconds (measured: 6.1 s).
 const NOTIFIED_AFTER_MS: u64 = 6_000;
@@ -64,10 +57,7 @@ fn remember_over(session: &mut Session, event: &HookEvent, stamp: Stamp) {
         | HookKind::SubagentStop
         | HookKind::Other(_) => return,
     };
-    if session.over.len() == OVER_MAX {
-        session.over.remove(0);
-    }
-    session.over.push(Over { thread: thread_key(event), call, mono_ns: stamp.mono_ns });
+    session.over.remember(Over { thread: thread_key(event), call, mono_ns: stamp.mono_ns });
 }
 
 fn thread_key(event: &HookEvent) -> u32 {
@@ -102,7 +92,7 @@ pub(crate) fn apply(
             if session.kind != Some(Kind::Headless) || hidden_ms.is_some() {
                 let call = take_call(session, event);
                 let hidden_until = hidden_ms.map(|ms| at.awake.plus_ms(ms));
-                open(&mut session.waits, event, (call, hidden_until), at);
+                open(session, event, (call, hidden_until), at);
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, at),
@@ -117,28 +107,28 @@ pub(crate) fn apply(
             };
             let over = first(&is_named).or_else(|| first(&is_unnamed)).or_else(|| first(&|_| true));
             if let Some(over) = over {
-                session.waits.remove(over);
+                session.waits.end_at(over);
             }
         }
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
-            session.waits.retain(|wait| wait.agent != event.agent);
+            session.waits.end_of_thread(event.agent.as_ref());
         }
         // A compaction reports subagents that were never started, possibly without an id.
         HookKind::SubagentStop => {
-            session.waits.retain(|wait| wait.agent.is_none() || wait.agent != event.agent);
+            if event.agent.is_some() {
+                session.waits.end_of_thread(event.agent.as_ref());
+            }
         }
         // Compaction may happen while a subagent asks.
         HookKind::SessionStart(StartSource::Compact) | HookKind::Other(_) => (),
         // Its request may have been faster.
         HookKind::Tool(ToolPhase::Before) => {
-            let of = |wait: &&mut Wait| wait.call.is_none() && is_call(wait, event);
-            if let Some(wait) = session.waits.iter_mut().find(of) {
-                wait.call.clone_from(&event.call);
-                let begun = session.under_way.last_mut().filter(|one| one.call == event.call);
-                begun.into_iter().for_each(|one| one.is_asked = true);
+            let of = |wait: &Wait| wait.call.is_none() && is_call(wait, event);
+            if session.waits.name_call(event.call.as_ref(), of) {
+                session.under_way.ask_about_last(event.call.as_ref());
             }
         }
-        HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
+        HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.end_all(),
     }
 }
 
@@ -163,14 +153,11 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
 
 /// The client's id of the call that a request of the main thread is about: the first that no prompt was about.
 fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
-    let of = |one: &&mut UnderWay| {
+    session.under_way.ask_about(|one: &UnderWay| {
         let is_same = kind_of(event) == WaitKind::Input
             || (event.digest.is_some() && one.digest == event.digest);
         is_same && !one.is_asked && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
-    };
-    let found = session.under_way.iter_mut().find(of)?;
-    found.is_asked = true;
-    found.call.clone()
+    })
 }
 
 /// What a request for this tool asks for.
@@ -182,7 +169,7 @@ fn kind_of(event: &HookEvent) -> WaitKind {
 }
 
 fn open(
-    waits: &mut Vec<Wait>,
+    session: &mut Session,
     event: &HookEvent,
     (call, hidden_until): (Option<String>, Option<Awake>),
     at: Moment,
@@ -190,13 +177,7 @@ fn open(
     let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
     let tool = event.tool.clone().unwrap_or_default();
     let request = Some(RequestId(event.id));
-    // Its notification arrived before it.
-    let notified = |wait: &&mut Wait| wait.tool.is_empty() && wait.agent == agent;
-    if let Some(wait) = waits.iter_mut().find(notified) {
-        (wait.tool, wait.digest, wait.kind, wait.call) = (tool, digest, kind, call);
-    } else if waits.len() < WAITS_MAX {
-        waits.push(Wait { agent, tool, digest, kind, call, request, since: at, hidden_until });
-    }
+    session.waits.open(Wait { agent, tool, digest, kind, call, request, since: at, hidden_until });
 }
 
 /// Applies a notification. It comes six seconds late and names no tool, so it counts only if the request
@@ -215,7 +196,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
         let agent = event.agent.clone();
         let (tool, since) = (String::new(), Moment { wall_ms: asked_ms, ..at });
         let request = Some(RequestId(event.id));
-        session.waits.push(Wait {
+        session.waits.open(Wait {
             agent,
             tool,
             digest: None,

@@ -13,7 +13,7 @@ use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionSt
 
 use crate::effects::Effects;
 use crate::fusion;
-use crate::records::{Flag, QuotaWait, Session, Source, State, Turn, WaitedFor, WakeDecision};
+use crate::records::{Flag, Session, Source, State, Turn, WaitedFor, WakeDecision};
 
 use crate::wake;
 
@@ -30,7 +30,7 @@ const WRITTEN_WITHIN_MS: u64 = 60_000;
 /// without a reported end failed.
 pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
     let is_new = |at: Moment| awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
-    match session.turn {
+    match *session.turn {
         Turn::Closed { at } => session.quota.is_some_and(|quota| {
             is_new(at) && quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
         }),
@@ -59,7 +59,7 @@ impl State {
             // A turn that compacts its conversation has not ended.
             HookKind::SessionStart(source) if *source == StartSource::Compact => (),
             HookKind::Stop(_) | HookKind::StopFailure(_) | HookKind::SessionStart(_) => {
-                let Some(quota) = session.quota.take() else { return };
+                let Some(quota) = session.quota.end() else { return };
                 let minutes = at.awake.ms_since(quota.since.awake) / 60_000;
                 let what = quota.waited_for.words();
                 let saw = format!("waited {minutes} min for {what}, {} probes", quota.probes);
@@ -77,10 +77,9 @@ impl State {
     }
 
     fn open_quota(&self, session: &mut Session, waited_for: WaitedFor, at: Moment) {
-        let before = session.quota;
-        let (probes, since) = before.map_or((0, at), |quota| (quota.probes, quota.since));
+        let probes = session.quota.map_or(0, |quota| quota.probes);
         let until = self.probe_at(session, waited_for, probes, at);
-        session.quota = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
+        session.quota.open(waited_for, until, at);
     }
 
     /// Applies the error from the transcript with which the last turn ended, and the end of its limit if known.
@@ -93,15 +92,15 @@ impl State {
         fx: &mut Effects,
     ) {
         if session.failure.is_none() {
-            let is_over = matches!(session.turn, Turn::Closed { .. } | Turn::Interrupted { .. });
+            let is_over = matches!(*session.turn, Turn::Closed { .. } | Turn::Interrupted { .. });
             // If a turn was interrupted before it wrote anything, the transcript still ends with an older error.
             let is_its = fusion::newest_edge(session).wall_ms <= failure.written_ms;
             if !(is_over && is_its) {
                 return;
             }
             session.failure = Some(failure.error.clone());
-            session.turn = Turn::Closed { at };
-            session.stall = None;
+            session.turn.end(at);
+            session.stall.forget();
             let saw = format!("the transcript ends with an API error ({})", failure.error);
             fx.decide(session, "S1-13", &saw, "the last turn failed; no hook reported it");
             if let Some(waited_for) = WaitedFor::after(&failure.error) {
@@ -110,7 +109,7 @@ impl State {
         }
         let is_it = session.failure.as_ref() == Some(&failure.error);
         let left_ms = failure.resets_ms.and_then(|resets| resets.checked_sub(at.wall_ms));
-        let Some(mut quota) = session.quota.filter(|_| is_it) else { return };
+        let Some(quota) = session.quota.filter(|_| is_it) else { return };
         if quota.resets_ms == failure.resets_ms {
             return;
         }
@@ -118,9 +117,8 @@ impl State {
             let saw = "the transcript names an impossible reset time";
             return fx.decide(session, "S1-22", saw, "ignored");
         };
-        quota.resets_ms = failure.resets_ms;
-        quota.until = self.spread(session, at.awake.plus_ms(left_ms));
-        session.quota = Some(quota);
+        let until = self.spread(session, at.awake.plus_ms(left_ms));
+        session.quota.note_reset(failure.resets_ms, until);
         let minutes = left_ms / 60_000;
         let saw = format!("the transcript says that the limit resets in {minutes} min");
         fx.decide(session, "S1-22", &saw, "coord waits until then");
@@ -132,12 +130,10 @@ impl State {
             self.keys_of(|session| session.quota.is_some_and(|quota| quota.resets_ms.is_some()))
         {
             let Some(mut session) = self.take(key) else { continue };
-            if let Some(mut quota) = session.quota
-                && let Some(resets_ms) = quota.resets_ms
-            {
+            if let Some(resets_ms) = session.quota.and_then(|quota| quota.resets_ms) {
                 let left_ms = resets_ms.saturating_sub(at.wall_ms).min(RESET_WITHIN_MS);
-                quota.until = self.spread(&session, at.awake.plus_ms(left_ms));
-                session.quota = Some(quota);
+                let until = self.spread(&session, at.awake.plus_ms(left_ms));
+                session.quota.put_off(until);
             }
             self.put(session);
         }
@@ -165,7 +161,7 @@ impl State {
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
         let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
         let is_shown = matches!(session.shown.state, SessionState::QuotaWait | SessionState::Idle);
-        let is_closed = matches!(session.turn, Turn::Closed { .. });
+        let is_closed = matches!(*session.turn, Turn::Closed { .. });
         let is_waiting = waits_for.is_some() && is_shown && is_closed;
         let quota = session.quota.as_ref().filter(|_| is_waiting)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
@@ -177,7 +173,7 @@ impl State {
         if self.quota_at(session).is_none_or(|due| at.awake < due) {
             return;
         }
-        let Some(mut quota) = session.quota else { return };
+        let Some(quota) = *session.quota else { return };
         let limits = self.header.settings.quota.clone();
         let what = quota.waited_for.words();
         let saw = format!("waits for {what}, {} probes so far", quota.probes);
@@ -187,24 +183,24 @@ impl State {
                 WaitedFor::Quota => "the usage limit does not reset",
                 WaitedFor::Service => "the API still does not answer",
             });
-            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: false });
+            session.recovery.raise_flag(Flag { reason, since: at, is_limit: false });
             fx.decide(session, "S1-22", &saw, "needs you; no more probes");
         } else if let Some(hold) = self.operators_hold(session, at.awake) {
-            quota.until = hold.until.max(later).min(at.awake.plus_ms(limits.probe_delay_max_ms));
+            let latest = at.awake.plus_ms(limits.probe_delay_max_ms);
+            session.quota.put_off(hold.until.max(later).min(latest));
             fx.decide(session, "H-06", &saw, "no probe: the session is held");
         } else if let WakeDecision::Held { until } =
             session.wakes.charge(self.header.settings.wakes, at.awake)
         {
-            quota.until = until.max(later);
+            session.quota.put_off(until.max(later));
             fx.decide(session, "H-21", &saw, "no probe: the wake budget is used up");
         } else {
-            quota.probes = quota.probes.saturating_add(1);
-            quota.until = self.probe_at(session, quota.waited_for, quota.probes, at);
-            quota.resets_ms = None;
+            let probes = quota.probes.saturating_add(1);
+            let until = self.probe_at(session, quota.waited_for, probes, at);
+            session.quota.count_probe(until);
             fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
             self.wake(session, words(quota.waited_for), fx);
         }
-        session.quota = Some(quota);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is known: the records of sessions and messages, and the data beside them. Decides nothing, and depends
 //! on no topic.
+//!
+//! Everybody reads them. A part that is [`Protected`] is changed by the methods beside its type alone.
 
 pub(crate) mod clocks;
 
@@ -16,6 +18,8 @@ mod need;
 mod notice;
 mod obstacle;
 mod owner;
+mod presence;
+mod protected;
 mod quota;
 mod recovery;
 mod reply;
@@ -27,6 +31,7 @@ mod stall;
 mod state;
 mod support;
 mod task;
+mod turn;
 mod wait;
 mod wakes;
 
@@ -45,16 +50,19 @@ pub use notice::{
 };
 pub use obstacle::Obstacle;
 pub use owner::{Owner, OwnerId, OwnerProof};
+pub use presence::Presence;
+pub use protected::Protected;
 pub use quota::{QuotaWait, WaitedFor};
 pub use recovery::{Cause, Ending, Flag, Last, Pending, Recovery, Stage, Still, Way};
 pub use reply::Reply;
 pub use rest::Rest;
 pub use seen::SeenIds;
-pub use session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
+pub use session::{EarlyEnd, LastEvent, Session, Stamp};
 pub use shown::ShownState;
 pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use task::{StopFile, Task};
+pub use turn::{Counts, Starter, Turn};
 pub use wait::{HiddenWaits, Over, Wait, WaitKind};
 pub use wakes::{WakeBudget, WakeDecision};
 

@@ -22,7 +22,7 @@ impl State {
     /// When a session elsewhere is given up after its registry entry disappeared. The file is rewritten now and
     /// then.
     pub(crate) fn removed_elsewhere(&self, session: &Session) -> Option<Awake> {
-        let RegistryFact::Removed { at } = session.registry else { return None };
+        let RegistryFact::Removed { at } = *session.registry else { return None };
         let is_elsewhere = session.may_live() && !self.is_local(session);
         is_elsewhere.then(|| at.awake.plus_ms(self.header.settings.death_judged_within_ms))
     }
@@ -162,7 +162,7 @@ impl State {
 /// Whether the process, which left this conversation, is in the one that its entry names. The hook that would have
 /// reported this was lost.
 fn went_over(session: &Session, entry: &RegistryEntry, at: Moment) -> bool {
-    let Presence::Ended { reason: Some(EndReason::Resume), at: left } = session.presence else {
+    let Presence::Ended { reason: Some(EndReason::Resume), at: left } = *session.presence else {
         return false;
     };
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
@@ -178,13 +178,13 @@ fn names_another(session: &Session, entry: &RegistryEntry, then: Moment, at: Mom
 
 /// Whether the registry was already read after the death: a later read adds nothing.
 fn was_judged(session: &Session) -> bool {
-    matches!(session.registry, RegistryFact::Removed { .. } | RegistryFact::LeftBehind { .. })
+    matches!(*session.registry, RegistryFact::Removed { .. } | RegistryFact::LeftBehind { .. })
 }
 
 /// Gives up a session elsewhere whose registry entry did not come back. It may have ended, or another container's
 /// client may have had the same file (H-15).
 pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
-    session.presence = Presence::Gone { at };
+    session.presence.lose(at);
     fx.decide(
         session,
         "H-15",
@@ -197,7 +197,7 @@ pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
 pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
     let level = session.registry.level()?;
     let is_news = level.is_after(fusion::newest_edge(session));
-    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_open = matches!(*session.turn, Turn::Open { .. });
     let is_interrupt = level.status == RegistryStatus::Idle && is_open && is_news;
     is_interrupt.then(|| fusion::queued_until(session))
 }
@@ -209,26 +209,14 @@ pub(crate) fn settle_turn(session: &mut Session, at: Moment, fx: &mut Effects) {
     }
 }
 
-/// When an entry was seen to change; none for the first read, which may be of any age.
-fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Option<Awake> {
-    let RegistryFact::Present { status, changed_ms, seen_changing, .. } = before else {
-        return None;
-    };
-    let is_same = status == entry.known_status() && changed_ms == entry.changed_ms;
-    if is_same { seen_changing } else { Some(at.awake) }
-}
-
 /// Notes which session the process's own entry names: that proves a claim, and contradicts a takeover (H-47).
 fn note_proof(session: &mut Session, found: &Registry) {
-    let session_id = &session.session_id;
-    let Some(owner) = &mut session.owner else { return };
     let Registry::Present(entry) = found else {
-        owner.registry_session = None;
-        return;
+        return session.owner.note_registry_session(None);
     };
-    owner.registry_session = Some(entry.session_id.clone());
-    if entry.session_id == *session_id {
-        owner.note_registered(entry.is_unrecognized);
+    session.owner.note_registry_session(Some(&entry.session_id));
+    if session.owner.is_some() && entry.session_id == session.session_id {
+        session.owner.note_registered(entry.is_unrecognized);
         if session.config_dir.is_empty() {
             // An unverified event opened this record, and names no directory (H-44).
             session.config_dir.clone_from(&entry.config_dir);
@@ -240,24 +228,19 @@ fn note_proof(session: &mut Session, found: &Registry) {
 /// removal counts when the process ends (H-05).
 fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     note_proof(session, found);
-    let entry = match (found, session.registry) {
+    let entry = match (found, *session.registry) {
         (Registry::Present(entry), _) => entry,
         (Registry::Absent, RegistryFact::Present { .. } | RegistryFact::Removed { .. }) => {
-            session.registry = RegistryFact::Removed { at };
+            session.registry.note_removed(at);
             return;
         }
         (Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. }, _) => {
-            session.registry = RegistryFact::Unknown;
+            session.registry.forget();
             return;
         }
     };
     let before = session.registry.level();
-    session.registry = RegistryFact::Present {
-        at,
-        status: entry.known_status(),
-        changed_ms: entry.changed_ms,
-        seen_changing: seen_changing(session.registry, entry, at),
-    };
+    session.registry.note_entry(entry, at);
     session.is_foreign = entry.is_foreign;
     if entry.name.is_some() && entry.session_id == session.session_id {
         session.client_name.clone_from(&entry.name);
@@ -277,14 +260,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     );
     settle_turn(session, at, fx);
     if !is_waiting {
-        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over; but it stays busy
-        // while the client shows no dialog (H-38).
         let level = session.registry.level();
-        session.waits.retain(|wait| {
-            let is_hidden = wait.hidden_until.is_some();
-            !level.is_some_and(|level| {
-                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
-            })
-        });
+        session.waits.end_before(level);
     }
 }

@@ -17,9 +17,6 @@ use crate::effects::Effects;
 use crate::records::{Need, Reply, Session, State, Wait};
 use crate::recovery::{Stop, Then};
 
-/// Replies that are remembered for each session, the newest.
-const REPLIES_MAX: usize = 8;
-
 /// Why a request cannot be answered from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAnswerable {
@@ -169,20 +166,13 @@ impl State {
         let Some(session) = self.get(key) else { return };
         let mut counted = session.hidden_waits;
         let is_hidden = session.waits.iter().any(|wait| wait.hidden_until.is_some());
-        match (counted.since, is_hidden) {
-            (None, true) => counted.since = Some(at.awake),
-            (Some(_), false) => {
-                counted.spent_ms = counted.in_all_ms(at.awake);
-                counted.since = None;
-            }
-            (None, false) | (Some(_), true) => (),
-        }
+        counted.note(is_hidden, at);
         let is_prompt = |hook: &HookEvent| {
             hook.kind == HookKind::UserPromptSubmit && hook.agent.is_none() && hook.is_proved()
         };
         let begins = matches!(event, Event::Hook(hook) if is_prompt(hook));
         if begins && session.kind != Some(Kind::Headless) {
-            counted.spent_ms = 0;
+            counted.begin_turn();
         }
         if counted == session.hidden_waits {
             return;
@@ -241,11 +231,17 @@ impl State {
         let did = format!("{request}: {}", does(need_kind, &tool, kind));
         let saw = format!("a person replied with coordctl on {from}");
         fx.decide_reply(&session, need, ("A-04", &saw), &did);
-        if session.replies.len() == REPLIES_MAX {
-            session.replies.remove(0);
-        }
         self.tell_news(&mut session, NoticeKind::Replied, at);
-        session.replies.push(Reply { request, need, hook, kind, tool, call, at, outcome: None });
+        session.replies.remember(Reply {
+            request,
+            need,
+            hook,
+            kind,
+            tool,
+            call,
+            at,
+            outcome: None,
+        });
         fx.ask(Effect::HandReply { session: key, request, reply: kind });
         self.put(session);
     }
@@ -259,7 +255,7 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let mut session = self.take(key)?;
-        let reply = session.replies.iter_mut().find(|one| one.request == request);
+        let reply = session.replies.iter().find(|one| one.request == request);
         let mut call = None;
         if let Some(reply) = reply.filter(|one| one.outcome.is_none()) {
             call.clone_from(&reply.call);
@@ -283,14 +279,14 @@ impl State {
                     "nothing was sent",
                 ),
             };
-            reply.outcome = Some(outcome);
             let (did, need) = (format!("{request}: {did}"), reply.need);
+            session.replies.note_outcome(request, outcome);
             fx.decide_reply(&session, need, ("A-07", saw), &did);
         }
         // No hook reports a denial, and beside other prompts the registry still says that the client waits (measured).
         if decided.is_some() {
-            session.waits.retain(|wait| wait.request != Some(request));
-            session.under_way.retain(|one| call.is_none() || one.call != call);
+            session.waits.end_request(request);
+            call.iter().for_each(|call| session.under_way.end_decided(call));
         }
         self.put(session);
         Some(key)
@@ -317,10 +313,10 @@ pub(crate) fn end_hidden_waits(session: &mut Session, at: Moment, fx: &mut Effec
     }
     fx.decide(session, "H-38", "nobody replied in time", "coord's hook does not wait any longer");
     let is_headless = session.kind == Some(Kind::Headless);
-    let is_over = |wait: &Wait| wait.hidden_until.is_some_and(|until| until <= at.awake);
-    session.waits.retain(|wait| !(is_headless && is_over(wait)));
-    for wait in session.waits.iter_mut().filter(|wait| is_over(wait)) {
-        wait.hidden_until = None;
+    if is_headless {
+        session.waits.end_hidden(at.awake);
+    } else {
+        session.waits.show_hidden(at.awake);
     }
 }
 

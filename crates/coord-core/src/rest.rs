@@ -13,9 +13,7 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
-use crate::records::{
-    BudgetDecision, Flag, Limits, NEVER, Session, Starter, State, Turn, WakeDecision,
-};
+use crate::records::{BudgetDecision, Flag, Limits, NEVER, Session, State, Turn, WakeDecision};
 use crate::recovery;
 
 use crate::wake;
@@ -47,7 +45,7 @@ impl State {
 
     /// Whether its last turn ended by itself, it is unattended, and coord may wake it.
     fn is_at_rest(&self, session: &Session) -> bool {
-        let is_ended = matches!(session.turn, Turn::Closed { .. }) && session.failure.is_none();
+        let is_ended = matches!(*session.turn, Turn::Closed { .. }) && session.failure.is_none();
         is_ended && session.shown.state == SessionState::Idle && self.is_ours_to_wake(session)
     }
 
@@ -56,11 +54,11 @@ impl State {
         if self.rest_at(session).is_none_or(|due| at.awake < due) {
             return;
         }
-        session.rest.is_seen = true;
+        session.rest.note_seen();
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
         let number = self.header.machine.next_number();
         if let Some(subject) = recovery::subject(session, harness, true) {
-            session.rest.asked = Some(number);
+            session.rest.begin_look(number);
             let subject = coord_model::Subject { reads_last_words: true, ..subject };
             fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
         }
@@ -79,7 +77,7 @@ impl State {
             return None;
         }
         let mut session = self.take(intent.session)?;
-        session.rest.asked = None;
+        session.rest.end_look();
         self.judge_rest(&mut session, proof, at, fx);
         self.put(session);
         Some(intent.session)
@@ -145,8 +143,8 @@ impl State {
         let is_named = session.marks.answers == Some(true);
         let (rule, saw, answer) = match words.question {
             Some(Question::Limit) => {
-                session.rest.is_at_limit = true;
-                session.stall = None;
+                session.rest.note_limit();
+                session.stall.forget();
                 let saw = "the last message mentions a limit";
                 fx.decide(session, "S1-13", saw, "not a stall; coord answers nothing");
                 return true;
@@ -180,7 +178,7 @@ impl State {
         };
         if let Some(reason) = spent {
             let saw = format!("{saw}, and it was {reason}");
-            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: true });
+            session.recovery.raise_flag(Flag { reason, since: at, is_limit: true });
             fx.decide(session, "S1-15", &saw, "needs you; coord answers no more");
             return true;
         }
@@ -190,8 +188,9 @@ impl State {
              allowed before."
         );
         let did = format!("woken with \"{answer}\"");
-        session.rest.answering =
-            self.wake_within_budget(session, &Why { rule, saw, did: &did }, &text, at, fx);
+        let why = Why { rule, saw, did: &did };
+        let step = self.wake_within_budget(session, &why, &text, at, fx);
+        session.rest.begin_answer(step);
         true
     }
 
@@ -212,7 +211,7 @@ impl State {
         let saw = format!("the conversation fills {percent} % of the context");
         let why = Why { rule: "S1-23", saw: &saw, did: "asked to write a summary" };
         let step = self.wake_within_budget(session, &why, &text, at, fx);
-        session.rest.is_summary_asked = step.is_some();
+        session.rest.note_summary(step.is_some());
     }
 
     /// Wakes the session with this text, within its budget (H-21). Returns the number of the step.
@@ -240,18 +239,15 @@ impl State {
 
 /// Applies the outcome of a wake.
 fn on_woken(session: &mut Session, number: u64, outcome: &Outcome, at: Moment, fx: &mut Effects) {
-    let is_answer = session.rest.answering == Some(number);
-    if is_answer {
-        session.rest.answering = None;
-    }
+    let is_answer = session.rest.end_answer(number);
     match outcome {
-        Outcome::Done if is_answer => session.rest.answers.charge(at.awake),
+        Outcome::Done if is_answer => session.rest.charge_answer(at),
         Outcome::Done => (),
         Outcome::Changed { what: why } | Outcome::Failed { why } => {
-            session.starter = Starter::User;
+            session.starter.expect_user();
             fx.decide(session, "H-02", why, "nothing was sent");
         }
-        Outcome::Observed => session.starter = Starter::User,
+        Outcome::Observed => session.starter.expect_user(),
     }
 }
 

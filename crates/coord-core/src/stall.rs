@@ -13,16 +13,11 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
-use crate::records::{Activity, PaneFact, Session, Stall, State, Turn, UnderWay};
-
-/// Maximum number of tool calls remembered as in progress.
-const UNDER_WAY_MAX: usize = 16;
+use crate::records::{Activity, PaneFact, Session, State, Turn, UnderWay};
 
 /// Notes that a hook reported change, and which tools run.
 pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
-    if let Some(stall) = &mut session.stall {
-        *stall = Stall { digest: stall.digest, since: at, at: at.awake, count: 0 };
-    }
+    session.stall.note_change(at);
     if event.agent.is_some() {
         return;
     }
@@ -31,31 +26,21 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::Tool(ToolPhase::Before) if is_of_another_turn(session, event) => (),
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
-            if session.under_way.len() == UNDER_WAY_MAX {
-                // The oldest may be one of whose end no hook told.
-                session.under_way.remove(0);
-            }
             let tool = event.tool.clone().unwrap_or_default();
             let (since, digest, call) = (Some(at), event.digest, event.call.clone());
             let is_asked = false;
-            session.under_way.push(UnderWay { activity, tool, since, digest, call, is_asked });
+            session.under_way.begin(UnderWay { activity, tool, since, digest, call, is_asked });
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            let of = |one: &UnderWay| match (&one.call, &event.call) {
-                (Some(one), Some(call)) => one == call,
-                (None, _) | (_, None) => one.digest == event.digest,
-            };
-            if let Some(at) = session.under_way.iter().position(of) {
-                session.under_way.remove(at);
-            }
+            session.under_way.end(event.call.as_ref(), event.digest);
         }
         // A prompt that is typed during a turn waits for the end of that turn.
-        HookKind::UserPromptSubmit if matches!(session.turn, Turn::Open { .. }) => (),
+        HookKind::UserPromptSubmit if matches!(*session.turn, Turn::Open { .. }) => (),
         HookKind::SessionStart(_)
         | HookKind::SessionEnd(_)
         | HookKind::UserPromptSubmit
         | HookKind::Stop(_)
-        | HookKind::StopFailure(_) => session.under_way.clear(),
+        | HookKind::StopFailure(_) => session.under_way.end_all(),
         HookKind::PermissionRequest
         | HookKind::Notification(_)
         | HookKind::SubagentStop
@@ -71,7 +56,7 @@ fn is_of_another_turn(session: &Session, event: &HookEvent) -> bool {
 /// The activity of the open turn; none if the screen shows no turn. A client at its prompt whose Stop was lost may
 /// have background work. If several tools run, the one with the longest limit counts.
 fn activity(session: &Session, limits: &StallLimits) -> Option<Activity> {
-    let PaneFact::Its(view) = &session.pane else { return None };
+    let PaneFact::Its(view) = &*session.pane else { return None };
     match view.screen? {
         Screen::Retry => Some(Activity::Retry),
         Screen::Working => {
@@ -112,7 +97,7 @@ impl State {
             // A session whose stillness is explained has no count.
             return session.stall.is_some();
         }
-        let Some(stall) = &session.stall else { return true };
+        let Some(stall) = &*session.stall else { return true };
         let limits = &self.header.settings.stall;
         let beats = beats(limits, stall.at, awake);
         if stall.digest != digest && 0 < stall.count {
@@ -132,27 +117,23 @@ impl State {
         fx: &mut Effects,
     ) {
         let Some(digest) = digest.filter(|_| self.is_counted(session)) else {
-            session.stall = None;
+            session.stall.forget();
             return;
         };
         let limits = &self.header.settings.stall;
-        let new = Stall { digest, since: at, at: at.awake, count: 0 };
-        let stall = session.stall.get_or_insert(new);
-        if stall.digest != digest {
-            *stall = new;
-            return;
-        }
+        let Some(stall) = session.stall.filter(|stall| stall.digest == digest) else {
+            return session.stall.begin_count(digest, at);
+        };
         let beats = beats(limits, stall.at, at.awake);
         if beats == 0 {
             return;
         }
-        let before = stall.count;
-        stall.at = at.awake;
-        stall.count = before.saturating_add(u32::try_from(beats).unwrap_or(u32::MAX));
-        let (is_new, saw) = (before < limits.captures, still(stall, limits));
+        session.stall.count(u32::try_from(beats).unwrap_or(u32::MAX), at);
+        let count = session.stall.map_or(0, |stall| stall.count);
+        let (is_new, saw) = (stall.count < limits.captures, still(count, limits));
         // A session at rest does not stall.
         let is_busy = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
-        if is_busy && is_new && limits.captures <= stall.count {
+        if is_busy && is_new && limits.captures <= count {
             fx.decide(session, "S1-06", &saw, "a stall is suspected; coord does not act on it");
         }
     }
@@ -164,22 +145,22 @@ impl State {
         let activity = activity(session, limits)?;
         let still_ms = stall.at.ms_since(stall.since.awake);
         (self.is_unattended(session) && activity.after_ms(limits) <= still_ms)
-            .then(|| format!("{} while {}", still(stall, limits), activity.words()))
+            .then(|| format!("{} while {}", still(stall.count, limits), activity.words()))
     }
 
     /// Drops counts from before a time in which nothing was observed (S1-25, H-32).
     pub(crate) fn forget_stalls(&mut self) {
         for key in self.keys_of(|one| one.stall.is_some() || one.rest.asked.is_some()) {
             let Some(mut session) = self.take(key) else { continue };
-            session.stall = None;
+            session.stall.forget();
             session.rest.forget_look();
             self.put(session);
         }
     }
 }
 
-fn still(stall: &Stall, limits: &StallLimits) -> String {
-    let seconds = u64::from(stall.count).saturating_mul(limits.heartbeat_ms) / 1_000;
+fn still(count: u32, limits: &StallLimits) -> String {
+    let seconds = u64::from(count).saturating_mul(limits.heartbeat_ms) / 1_000;
     match seconds {
         0..120 => format!("the screen has not changed for {seconds} s"),
         _ => format!("the screen has not changed for {} min", seconds / 60),

@@ -89,9 +89,9 @@ impl State {
     /// The state of a recovery in progress. Once the resumed client has reported, its own hooks decide.
     fn recovering(&self, session: &Session) -> Option<Answer> {
         let pending = session.recovery.pending.as_ref()?;
-        let is_dead = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+        let is_dead = !session.may_live() && !matches!(*session.presence, Presence::Dying { .. });
         let is_its_users = matches!(
-            session.presence,
+            *session.presence,
             Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
         );
         match &pending.stage {
@@ -163,7 +163,7 @@ impl State {
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         let is_watched = self.is_local(session) && matches!(seen, Some((true, _)));
         let is_vouched = is_watched && session.registry.level().is_some();
-        let is_open = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
+        let is_open = matches!(*session.turn, Turn::Open { .. }) || !session.waits.is_empty();
         !is_vouched && (is_open || !is_watched)
     }
 
@@ -209,7 +209,7 @@ fn unowned(session: &Session) -> Option<Answer> {
 }
 
 fn ended(session: &Session) -> Option<Answer> {
-    match &session.presence {
+    match &*session.presence {
         Presence::Ended { reason, .. } => {
             let because = match reason {
                 Some(EndReason::PromptInputExit) => {
@@ -219,7 +219,7 @@ fn ended(session: &Session) -> Option<Answer> {
                 Some(EndReason::Clear) => "the conversation was cleared (SessionEnd clear)",
                 Some(EndReason::Resume) => "its process switched to another session",
                 Some(EndReason::Other) => "it exited by itself or by a signal (SessionEnd other)",
-                None if matches!(session.registry, RegistryFact::Removed { .. }) => {
+                None if matches!(*session.registry, RegistryFact::Removed { .. }) => {
                     "its process is gone and removed its registry entry: a clean exit"
                 }
                 None => "its process is gone and left the client's farewell on the pane",
@@ -243,19 +243,19 @@ fn ended(session: &Session) -> Option<Answer> {
 }
 
 fn process(session: &Session) -> Option<Answer> {
-    let (word, because) = match session.presence {
+    let (word, because) = match *session.presence {
         Presence::Dying { .. } => {
             (SessionState::Unknown, "its process is gone; coord is checking how it ended")
         }
         Presence::Crashed { .. } => (
             SessionState::Crashed,
-            if matches!(session.registry, RegistryFact::LeftBehind { .. }) {
+            if matches!(*session.registry, RegistryFact::LeftBehind { .. }) {
                 "its process is gone without SessionEnd and left its registry entry behind"
             } else {
                 "its process is gone during an open turn, without SessionEnd and without a farewell on the pane"
             },
         ),
-        Presence::Gone { .. } if matches!(session.registry, RegistryFact::Removed { .. }) => (
+        Presence::Gone { .. } if matches!(*session.registry, RegistryFact::Removed { .. }) => (
             SessionState::Unknown,
             "its registry entry is gone, and its process cannot be observed from here",
         ),
@@ -323,7 +323,7 @@ fn said_by(source: Source) -> &'static str {
 }
 
 fn running(session: &Session, by: &str) -> String {
-    match session.turn {
+    match *session.turn {
         Turn::Open { queued: 1.., .. } => format!("a turn is open and more prompts wait, by {by}"),
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
             format!("a turn is open, by {by}")
@@ -343,7 +343,7 @@ fn background(session: &Session) -> String {
 }
 
 fn at_rest(session: &Session, by: &str) -> Answer {
-    match (session.turn, session.kind, session.failure.as_deref()) {
+    match (*session.turn, session.kind, session.failure.as_deref()) {
         (Turn::None, Some(Kind::Headless), _) => {
             answer(SessionState::Starting, "R-21", "it started and has not received its prompt yet")
         }

@@ -288,9 +288,7 @@ fn note_clock(state: &mut State, now: Now) {
             continue;
         }
         if let Some(mut session) = state.take(key) {
-            if let Some(owner) = &mut session.owner {
-                owner.lived_until_ms = 0;
-            }
+            session.owner.forget_lifetime();
             state.put(session);
         }
     }
@@ -311,7 +309,7 @@ fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
     let at = state.moment(now);
     let kept_ms = state.header.settings.stopped_kept_ms;
     for key in state.keys() {
-        let is_old = state.get(key).is_some_and(|session| match session.presence {
+        let is_old = state.get(key).is_some_and(|session| match *session.presence {
             Presence::Ended { at, .. }
             | Presence::Interrupted { at, .. }
             | Presence::Crashed { at }
@@ -334,7 +332,7 @@ fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<
     let at = state.moment(now);
     let key = state.keys_of_id(session_id).last().copied();
     if let Some(mut session) = key.and_then(|key| state.take(key)) {
-        session.counts.folded = session.counts.folded.saturating_add(1);
+        session.counts.count_folded();
         session.sign = at.awake;
         state.put(session);
     }
@@ -346,10 +344,7 @@ fn on_seen(state: &mut State, seen: &ProcessSeen, now: Now, fx: &mut Effects) ->
     let (launch, forked_from) = (seen.launch.as_deref(), seen.forked_from.as_deref());
     let key = state.local_owner(seen.process).and_then(|owner| state.key_of_owner(&owner));
     if let Some(mut session) = key.and_then(|key| state.take(key)) {
-        if let Some(owner) = &mut session.owner {
-            owner.seen_alive = Some((true, at));
-            owner.is_stopped = seen.is_stopped;
-        }
+        session.owner.note_alive(seen.is_stopped, at);
         session.kind = session.kind.or(seen.kind);
         if launch.is_some() {
             session.launch = launch.cloned();
@@ -400,7 +395,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let judged_within_ms = state.header.settings.death_judged_within_ms;
     for key in &due {
         let Some(session) = state.get(*key) else { continue };
-        let is_late = match session.presence {
+        let is_late = match *session.presence {
             Presence::Dying { since, .. } => since.awake.plus_ms(judged_within_ms) <= at.awake,
             Presence::Alive
             | Presence::Ended { .. }
@@ -440,7 +435,7 @@ fn looks(state: &mut State, now: Now) -> Effects {
 
 /// G9: leaving a session alone is a decision, whether its state is unknown or it is owned elsewhere.
 fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
-    let is_there = matches!(session.presence, Presence::Alive);
+    let is_there = matches!(*session.presence, Presence::Alive);
     let is_left_alone = matches!(
         answer.state,
         SessionState::Unknown | SessionState::Elsewhere | SessionState::Foreign
@@ -477,16 +472,12 @@ fn show(state: &mut State, key: SessionKey, at: Moment, fx: &mut Effects) {
     let Some(mut session) = state.take(key) else { return };
     note_deferral(&session, &answer, fx);
     if session.shown.state != answer.state {
-        session.shown.since = at;
         let is_run = session.kind == Some(Kind::Headless);
         if is_run && answer.state == SessionState::Stopped {
             state.tell_news(&mut session, NoticeKind::Finished, at);
         }
     }
-    session.shown.state = answer.state;
-    session.shown.rule = answer.rule.into();
-    session.shown.because = answer.because;
-    let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
-    session.contested = before.or(answer.against.map(|source| (source, at)));
+    session.shown.show(answer.state, answer.rule, answer.because, at);
+    session.contested.contest(answer.against, at);
     state.put(session);
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use coord_model::{Action, Awake, Effect, Moment, SessionKey, TaskFound};
 
 use crate::effects::Effects;
-use crate::records::{Flag, Hold, Session, State, StopFile, Task};
+use crate::records::{Flag, Hold, Session, State, StopFile};
 
 /// The reason of a stop file that only a person removes (S1-15, S1-24).
 const STALL_LIMIT: &str = "stall_limit";
@@ -30,7 +30,7 @@ impl State {
             return;
         }
         let Some(dir) = session.marks.task_dir.clone() else { return };
-        session.task.looked = at.awake;
+        session.task.begin_look(at);
         fx.ask(Effect::ReadTask { dir });
     }
 
@@ -69,7 +69,7 @@ impl State {
         let before = self.keys_of(|session| session.key != to && has_task(session, dir));
         for key in &before {
             let Some(mut session) = self.take(*key) else { continue };
-            session.marks.task_dir = None;
+            session.marks.lose_task();
             session.task.begin_anew();
             self.put(session);
         }
@@ -107,13 +107,6 @@ fn has_task(session: &Session, dir: &str) -> bool {
     session.marks.task_dir.as_deref() == Some(dir)
 }
 
-impl Task {
-    /// Begins another task. The stop file that coord wrote for the previous one is still coord's own.
-    fn begin_anew(&mut self) {
-        *self = Self { wrote: self.wrote.take(), ..Self::default() };
-    }
-}
-
 /// Whether its stop file may have to be written or removed.
 fn is_kept_for(session: &Session) -> bool {
     match (&session.recovery.needs_operator, &session.task.wrote) {
@@ -133,10 +126,10 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             let did = format!("{dir}/.auto-stop written ({})", reason_of(flag));
             fx.decide(session, "S1-15", &flag.reason, &did);
             fx.act(Action::WriteStop { dir: dir.clone(), text: text.clone() });
-            session.task.wrote = Some(StopFile { dir, text, is_kept, is_seen: false });
+            session.task.note_written(StopFile { dir, text, is_kept, is_seen: false });
         }
         (None, Some(_), _) => {
-            let Some(StopFile { dir, text, is_kept, .. }) = session.task.wrote.take() else {
+            let Some(StopFile { dir, text, is_kept, .. }) = session.task.take_written() else {
                 return;
             };
             if is_kept {
@@ -153,19 +146,17 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
 
 /// S1-16: a new signal begins a new iteration. The total that was used stays.
 fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
-    let before = core::mem::replace(&mut session.task.signal, signal);
-    let is_first = !core::mem::replace(&mut session.task.is_read, true);
-    if is_first || signal.is_none() || signal == before {
+    if !session.task.note_signal(signal) {
         return;
     }
-    session.rest.answers.next_turn();
-    session.recovery.budget.next_turn();
+    session.rest.begin_iteration();
+    session.recovery.begin_iteration();
     fx.decide(session, "S1-16", "the task signalled", "a new iteration: the counts are reset");
 }
 
 fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut Effects) {
-    if let (Some(_), Some(wrote)) = (reason, &mut session.task.wrote) {
-        wrote.is_seen = true;
+    if reason.is_some() {
+        session.task.note_stop_seen();
     }
     let reason = reason.map(stopped);
     if session.task.stop.as_ref().map(|hold| &*hold.reason) == reason.as_deref() {
@@ -174,10 +165,10 @@ fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut E
     match reason {
         Some(reason) => {
             fx.decide(session, "S1-15", &reason, "coord does not act on the session");
-            session.task.stop = Some(Hold::new(&reason, at, u64::MAX));
+            session.task.change_stop(Some(Hold::new(&reason, at, u64::MAX)));
         }
         None => {
-            session.task.stop = None;
+            session.task.change_stop(None);
             fx.decide(session, "S1-15", "the .auto-stop is gone", "the task is no longer stopped");
         }
     }

@@ -14,7 +14,7 @@ use crate::fusion;
 use crate::permission;
 use crate::quota;
 use crate::records::{
-    EarlyEnd, Inbox, LastEvent, Presence, RegistryFact, Session, Source, Stamp, Starter, Turn,
+    EarlyEnd, LastEvent, Presence, RegistryFact, Session, Source, Stamp, Starter, Turn,
 };
 use crate::stall;
 
@@ -49,7 +49,7 @@ pub(crate) fn apply(
         session.boot.clone_from(&event.boot);
         session.edge = None;
         session.last = None;
-        session.over.clear();
+        session.over.forget();
     }
     note_newest(session, event, stamp);
     let is_before_edge = session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns);
@@ -66,7 +66,7 @@ pub(crate) fn apply(
         session.edge = Some(stamp);
         session.edge_at = at;
         // Entries older than the edge are dropped: an event that is late for them is late for the edge too.
-        session.over.retain(|over| stamp.mono_ns < over.mono_ns);
+        session.over.forget_before(stamp.mono_ns);
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         if event.is_proved() {
@@ -85,8 +85,8 @@ pub(crate) fn apply(
 fn take_late_stop(session: &mut Session, event: &HookEvent) {
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     let is_counted = is_stop && event.agent.is_none() && event.prompt_id.is_none();
-    if let (true, Turn::Open { queued, .. }) = (is_counted, &mut session.turn) {
-        *queued = queued.saturating_sub(1);
+    if is_counted {
+        session.turn.answer_queued();
     }
 }
 
@@ -151,9 +151,7 @@ fn note_mode(session: &mut Session, event: &HookEvent) {
     if is_new && event.is_verified() {
         session.permission_mode.clone_from(&event.permission_mode);
     }
-    if let Some(owner) = &mut session.owner {
-        owner.has_named_mode = event.is_verified() || (owner.has_named_mode && !is_new);
-    }
+    session.owner.note_mode(event.is_verified(), is_new);
 }
 
 fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
@@ -162,25 +160,25 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     }
     match &event.kind {
         HookKind::SessionStart(_) => {
-            session.turn = Turn::None;
+            session.turn.forget();
             session.left = None;
             session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
-            session.starter = Starter::User;
+            session.starter.expect_user();
             // A verified event alone resets the limits on messages (H-21, H-44).
             if event.is_verified() {
-                session.inbox = Inbox { was_sent: session.inbox.was_sent, ..Inbox::default() };
+                session.inbox.on_start();
             }
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
-            let is_users = session.starter != Starter::Coord && event.is_verified();
-            if matches!(session.turn, Turn::Open { .. }) && is_users {
+            let is_users = *session.starter != Starter::Coord && event.is_verified();
+            if matches!(*session.turn, Turn::Open { .. }) && is_users {
                 // The session works for its user again (H-35).
-                session.recovery.needs_operator = None;
+                session.recovery.lift_flag();
             }
             close(session, event, at);
         }
@@ -212,15 +210,15 @@ fn revive(session: &mut Session) {
     session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {
-        session.presence = Presence::Alive;
+        session.presence.live();
     } else if let Presence::Ended { reason: Some(EndReason::Clear | EndReason::Resume), at } =
-        session.presence
+        *session.presence
     {
-        session.presence = match session.registry {
+        session.presence.judge(match *session.registry {
             RegistryFact::LeftBehind { .. } => Presence::Crashed { at },
             RegistryFact::Removed { .. } => Presence::Ended { reason: None, at },
             RegistryFact::Unknown | RegistryFact::Present { .. } => Presence::Gone { at },
-        };
+        });
     }
 }
 
@@ -232,24 +230,24 @@ pub(crate) fn apply_early_end(session: &mut Session, end: EarlyEnd) {
 }
 
 fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
-    if let Turn::Open { .. } = session.turn {
-        session.turn = Turn::Closed { at };
+    if let Turn::Open { .. } = *session.turn {
+        session.turn.end(at);
     }
     session.background = Background::default();
-    let is_alive = matches!(session.presence, Presence::Alive);
+    let is_alive = matches!(*session.presence, Presence::Alive);
     let goes_on = reason == EndReason::Clear || (reason == EndReason::Resume && !is_alive);
     if goes_on && session.owner.is_some() {
         // The conversation is over, and the process continues with the next one at once. Other sources report what
         // became of the process since.
-        if matches!(session.presence, Presence::Alive | Presence::Dying { .. }) {
+        if matches!(*session.presence, Presence::Alive | Presence::Dying { .. }) {
             session.left = Some(reason);
         }
-        session.turn = Turn::None;
+        session.turn.forget();
         return;
     }
     // A SessionEnd that does not name a reason of the user's does not override a user's reason from before, nor an
     // end that a host event explained.
-    let is_explained = match session.presence {
+    let is_explained = match *session.presence {
         Presence::Interrupted { .. } => true,
         Presence::Ended { reason, .. } => {
             matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout))
@@ -260,7 +258,7 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         | Presence::Gone { .. } => false,
     };
     if !is_explained || reason != EndReason::Other {
-        session.presence = Presence::Ended { reason: Some(reason), at };
+        session.presence.end(reason, at);
     }
 }
 
@@ -270,9 +268,9 @@ fn on_prompt(session: &mut Session, event: &HookEvent, at: Moment) {
     let is_other = session.turn_id.is_some()
         && event.prompt_id.is_some()
         && session.turn_id != event.prompt_id;
-    match session.turn {
-        Turn::Open { since, queued } if !is_other => {
-            session.turn = Turn::Open { since, queued: queued.saturating_add(1) };
+    match *session.turn {
+        Turn::Open { .. } if !is_other => {
+            session.turn.queue();
             learn_turn_id(session, event);
         }
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
@@ -282,7 +280,7 @@ fn on_prompt(session: &mut Session, event: &HookEvent, at: Moment) {
 }
 
 fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
-    match session.turn {
+    match *session.turn {
         Turn::Open { .. } => learn_turn_id(session, event),
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => open(session, event, at),
     }
@@ -290,22 +288,21 @@ fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
 
 fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
-        let is_ours = session.starter == Starter::Awaited;
-        session.starter = if is_ours { Starter::Coord } else { Starter::User };
+        let is_ours = session.starter.on_prompt();
         // A verified event alone resets the limits on messages (H-21, H-44).
         if event.is_verified() {
-            session.inbox.on_prompt(is_ours, session.turn == Turn::None);
+            session.inbox.on_prompt(is_ours, *session.turn == Turn::None);
         }
         session.rest.on_turn(is_ours, at);
         if !is_ours && event.is_verified() {
             session.recovery.begin_turn();
         }
     }
-    session.counts.turns = session.counts.turns.saturating_add(1);
+    session.counts.count_turn();
     session.background = Background::default();
     session.failure = None;
     session.turn_id.clone_from(&event.prompt_id);
-    session.turn = Turn::Open { since: at, queued: 0 };
+    session.turn.begin(0, at);
 }
 
 /// Learns the id of a turn of queued prompts from its first event: that turn has an id of its own.
@@ -321,29 +318,29 @@ fn learn_turn_id(session: &mut Session, event: &HookEvent) {
 fn close(session: &mut Session, event: &HookEvent, at: Moment) {
     let has_id = event.prompt_id.is_some();
     let is_later = has_id && session.turn_id.is_some() && session.turn_id != event.prompt_id;
-    session.turn = match session.turn {
+    match *session.turn {
         Turn::Open { queued: queued @ 1.., .. } if !is_later => {
-            Turn::Open { since: at, queued: if has_id { 0 } else { queued.saturating_sub(1) } }
+            session.turn.begin(if has_id { 0 } else { queued.saturating_sub(1) }, at);
         }
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
-            Turn::Closed { at }
+            session.turn.end(at);
         }
-    };
+    }
     session.turn_id = None;
 }
 
 /// Ends a turn on the report of the source `by`: no hook reports an interrupt or a refusal.
 pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut Effects) {
-    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_open = matches!(*session.turn, Turn::Open { .. });
     // What was seen before a death does not show how the process ended.
     if !session.may_live() || (!is_open && session.waits.is_empty()) {
         return;
     }
-    session.waits.clear();
+    session.waits.end_all();
     session.turn_id = None;
     session.sign = at.awake;
     if is_open {
-        session.turn = Turn::Interrupted { at, by };
+        session.turn.interrupt(by, at);
         if by != Source::Transcript {
             quota::ask_for_failure(session, fx);
         }

@@ -9,7 +9,7 @@ use alloc::string::String;
 use coord_model::{Action, Intent, Kind};
 
 use crate::effects::Effects;
-use crate::records::{Marks, Session, Starter, State};
+use crate::records::{Marks, Session, State};
 
 /// Maximum length of a crash description, in characters.
 const CRASH_CHARS_MAX: usize = 200;
@@ -37,7 +37,7 @@ impl State {
     /// Starts a turn in the session with this text. Returns the number of the step.
     pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
         let number = self.header.machine.next_number();
-        session.starter = Starter::Awaited;
+        session.starter.expect_ours();
         fx.act(Action::Wake { intent: Intent { session: session.key, number }, text });
         number
     }

@@ -51,7 +51,7 @@ impl Case {
         Self {
             key: session.key,
             session_id: session.session_id.clone(),
-            previous_ids: session.previous_ids.clone(),
+            previous_ids: session.previous_ids.to_vec(),
             harness: pending.harness,
             prompt: pending.prompt,
         }

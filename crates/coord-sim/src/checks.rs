@@ -180,7 +180,7 @@ type TurnOf = (SessionKey, Option<OwnerId>, bool);
 fn turns(state: &State) -> Vec<TurnOf> {
     let turn = |session: &Session| {
         let owner = session.owner.as_ref().map(|owner| owner.id.clone());
-        (session.key, owner, matches!(session.turn, Turn::Open { .. }))
+        (session.key, owner, matches!(*session.turn, Turn::Open { .. }))
     };
     state.sessions().map(turn).collect()
 }
@@ -429,7 +429,7 @@ impl Simulation {
 /// Whether the record is of a conversation that its process cleared or left: that one is over,
 /// whatever became of the process.
 fn is_left(session: &Session) -> bool {
-    let Presence::Ended { reason, .. } = session.presence else { return false };
+    let Presence::Ended { reason, .. } = *session.presence else { return false };
     matches!(reason, Some(EndReason::Clear | EndReason::Resume))
 }
 

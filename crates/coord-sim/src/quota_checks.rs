@@ -216,7 +216,7 @@ impl Simulation {
             session.waits.is_empty() || self.rates.has_registry || self.rates.are_hooks_sure;
         // A prompt that was typed into a client that hung is never answered here, and the turn that it was
         // counted for seems interrupted.
-        let is_ended = matches!(session.turn, Turn::Closed { .. });
+        let is_ended = matches!(*session.turn, Turn::Closed { .. });
         is_told
             && has_reported
             && is_ended

@@ -27,7 +27,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     inspect::Session {
         session_id: session.session_id.clone(),
         key: Some(session.key),
-        previous_ids: session.previous_ids.clone(),
+        previous_ids: session.previous_ids.to_vec(),
         forked_from: session.forked_from.clone(),
         host: session.host.clone(),
         config_dir: session.config_dir.clone(),
@@ -137,7 +137,7 @@ fn place(session: &Session) -> inspect::Where {
     if session.shown.state == SessionState::Elsewhere {
         return at("elsewhere", &session.host, None);
     }
-    if let PaneFact::Its(view) = &session.pane {
+    if let PaneFact::Its(view) = &*session.pane {
         let text = view.place.as_deref().unwrap_or(&view.pane.pane);
         return at("tmux", text, Some(&view.pane.socket));
     }
@@ -198,14 +198,14 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         age_s: now.wall_ms.saturating_sub(at_ms) / 1000,
     };
     let mut all = Vec::new();
-    if let Some(owner) = &session.owner
+    if let Some(owner) = &*session.owner
         && let Some((alive, at)) = owner.seen_alive
     {
         let what = if alive { "is alive" } else { "is gone" };
         let pid = owner.id.process.pid;
         all.push(fact(format!("process {pid} {what}"), "process", at.wall_ms));
     }
-    match session.registry {
+    match *session.registry {
         RegistryFact::Unknown => (),
         RegistryFact::Present { at, status, changed_ms, .. } => {
             let at_ms = if changed_ms == 0 { at.wall_ms } else { changed_ms };
@@ -219,7 +219,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
             all.push(fact("registry entry left behind".to_owned(), "registry", at.wall_ms));
         }
     }
-    match session.turn {
+    match *session.turn {
         Turn::None => (),
         Turn::Open { since, .. } => all.push(fact("turn opened".to_owned(), "hook", since.wall_ms)),
         Turn::Closed { at } => all.push(fact("turn ended".to_owned(), "hook", at.wall_ms)),
@@ -255,7 +255,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
 /// milliseconds.
 fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
     let mut all = Vec::new();
-    match &session.pane {
+    match &*session.pane {
         PaneFact::Unknown => (),
         PaneFact::Unreadable { at, why } => {
             all.push((format!("the pane could not be read: {why}"), "pane", at.wall_ms));
@@ -273,7 +273,7 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
         let what = format!("unchanged in {} more captures", stall.count);
         all.push((what, "pane", stall.since.wall_ms));
     }
-    if let Some(signature) = &session.signature {
+    if let Some(signature) = &*session.signature {
         let at_ms = signature.at.wall_ms;
         all.push((format!("crash signature {} on the screen", signature.name), "pane", at_ms));
         if signature.is_content == Some(true) {

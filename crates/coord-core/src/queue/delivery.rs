@@ -114,7 +114,7 @@ impl State {
         if session.recovery.pending.as_ref().is_some_and(Pending::is_under_way) {
             return Some("the session is being recovered".into());
         }
-        let gone = match session.presence {
+        let gone = match *session.presence {
             Presence::Alive => None,
             Presence::Crashed { .. } => Some("the session crashed; delivered when it is recovered"),
             Presence::Ended { .. } | Presence::Interrupted { .. } => {
@@ -206,18 +206,17 @@ impl State {
         let message = self.messages.get(id).filter(|message| message.is_ready())?;
         let (key, depth) = (message.session()?, message.depth);
         let mut session = self.take(key)?;
-        let inbox = &mut session.inbox;
-        inbox.chain = inbox.chain.max(Some(depth));
-        let is_first = delivery == DeliveryPath::Wake || !inbox.is_continued;
+        session.inbox.note_left(depth);
+        let is_first = delivery == DeliveryPath::Wake || !session.inbox.is_continued;
         if delivery.is_charged() && is_first {
             session.wakes.charge(self.header.settings.wakes, at.awake);
         }
         match delivery {
-            DeliveryPath::Wake => session.starter = Starter::Awaited,
+            DeliveryPath::Wake => session.starter.expect_ours(),
             // The turn continues, and no prompt will report that.
             DeliveryPath::Stop => {
-                session.inbox.is_continued = true;
-                session.turn = Turn::Open { since: at, queued: 0 };
+                session.inbox.begin_continuation();
+                session.turn.begin(0, at);
                 session.edge_at = at;
             }
             DeliveryPath::Start | DeliveryPath::Prompt | DeliveryPath::Tool => (),
@@ -291,14 +290,10 @@ impl State {
             return;
         }
         let Some(mut session) = self.take(key) else { return };
-        match session.turn {
-            Turn::Open { since, queued } if since == at => {
-                // A prompt that arrived meanwhile has a turn of its own.
-                session.turn = match queued.checked_sub(1) {
-                    Some(queued) => Turn::Open { since, queued },
-                    None => Turn::Closed { at },
-                };
-                session.inbox.is_continued = false;
+        match *session.turn {
+            Turn::Open { since, .. } if since == at => {
+                session.turn.end_continuation(at);
+                session.inbox.end_continuation();
             }
             Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => (),
         }
@@ -311,7 +306,7 @@ impl State {
         let key = woken.and_then(Message::session);
         if let Some(mut session) = key.and_then(|key| self.take(key)) {
             if session.starter == Starter::Awaited {
-                session.starter = Starter::User;
+                session.starter.expect_user();
             }
             self.put(session);
         }
@@ -365,7 +360,7 @@ fn busy_for(message: &Message, session: &Session) -> Option<String> {
 
 /// Why a session is not at its prompt, as far as is known; none if it is.
 fn not_at_rest(session: &Session) -> Option<&'static str> {
-    let is_quiet = !matches!(session.turn, Turn::Open { .. })
+    let is_quiet = !matches!(*session.turn, Turn::Open { .. })
         && session.waits.is_empty()
         && session.contested.is_none();
     match session.shown.state {
@@ -402,7 +397,7 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
 /// The delivery path that is open while this event is reported, if the event took effect.
 fn delivery_path_of(session: &Session, event: &HookEvent, at: Moment) -> Option<DeliveryPath> {
     let is_headless = session.kind == Some(Kind::Headless);
-    match (&event.kind, session.turn) {
+    match (&event.kind, *session.turn) {
         (HookKind::SessionStart(source), _) => {
             (is_headless && *source != StartSource::Compact).then_some(DeliveryPath::Start)
         }

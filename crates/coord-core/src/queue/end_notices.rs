@@ -94,7 +94,7 @@ impl State {
 /// The end of a session: a name for the key, a description for an agent, and the time; none while it lives.
 fn end_of(session: &Session) -> Option<(&'static str, String, Moment)> {
     let gave_up = session.recovery.needs_operator.as_ref();
-    match session.presence {
+    match *session.presence {
         Presence::Alive | Presence::Dying { .. } => None,
         Presence::Ended { reason, at } => {
             let by_user = matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout));

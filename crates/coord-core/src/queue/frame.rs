@@ -143,11 +143,11 @@ fn begins_with(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{Marks, MessageState};
+    use crate::records::MessageState;
     use alloc::borrow::ToOwned;
     use alloc::vec;
     use alloc::vec::Vec;
-    use coord_model::{Address, Awake, MessageId, Moment, Same, SessionKey};
+    use coord_model::{Address, Awake, MarkChange, MessageId, Moment, Same, SessionKey};
     use proptest::prelude::*;
 
     const AT: Moment = Moment { awake: Awake(0), wall_ms: 0 };
@@ -174,8 +174,8 @@ mod tests {
 
     /// A state with one session that has this id and name.
     fn state(id: &str, name: &str) -> State {
-        let marks = Marks { name: Some(name.to_owned()), ..Marks::default() };
-        let session = Session { marks, ..Session::begin(SessionKey(2), id, AT) };
+        let mut session = Session::begin(SessionKey(2), id, AT);
+        session.marks.change(MarkChange { name: Some(name.to_owned()), ..MarkChange::default() });
         let mut state = State::default();
         state.put(session.into());
         state

@@ -159,7 +159,7 @@ impl State {
     fn note_sent(&mut self, to: &Address) -> Option<SessionKey> {
         let Address::Session(key) = to else { return None };
         let mut session = self.take(*key)?;
-        session.inbox.was_sent = true;
+        session.inbox.note_sent();
         self.put(session);
         Some(*key)
     }

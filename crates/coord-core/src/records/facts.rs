@@ -2,10 +2,11 @@
 //! Decides nothing.
 
 use alloc::string::String;
-use coord_model::{Awake, Moment, PaneProof, RegistryStatus, Screen, TmuxPane};
+use coord_model::{Awake, Moment, PaneProof, RegistryEntry, RegistryStatus, Screen, TmuxPane};
 use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// What the client's registry says of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +141,112 @@ pub enum Source {
     Pane,
     /// The transcript.
     Transcript,
+}
+
+impl Protected<RegistryFact> {
+    /// The entry of the living process was read. The first one that is read may be of any age; a later one that
+    /// differs was seen to change.
+    pub(crate) fn note_entry(&mut self, entry: &RegistryEntry, at: Moment) {
+        let seen_changing = match self.0 {
+            RegistryFact::Present { status, changed_ms, seen_changing, .. } => {
+                let is_same = status == entry.known_status() && changed_ms == entry.changed_ms;
+                if is_same { seen_changing } else { Some(at.awake) }
+            }
+            RegistryFact::Unknown
+            | RegistryFact::Removed { .. }
+            | RegistryFact::LeftBehind { .. } => None,
+        };
+        self.0 = RegistryFact::Present {
+            at,
+            status: entry.known_status(),
+            changed_ms: entry.changed_ms,
+            seen_changing,
+        };
+    }
+
+    /// The entry is gone.
+    pub(crate) fn note_removed(&mut self, at: Moment) {
+        self.0 = RegistryFact::Removed { at };
+    }
+
+    /// The process is dead, and its entry is there.
+    pub(crate) fn note_left_behind(&mut self, at: Moment) {
+        self.0 = RegistryFact::LeftBehind { at };
+    }
+
+    /// The registry is no source: it cannot be read, or what was read was of another process.
+    pub(crate) fn forget(&mut self) {
+        self.0 = RegistryFact::Unknown;
+    }
+
+    /// What was seen was on the clock of the old boot.
+    pub(crate) fn begin_boot(&mut self) {
+        if let RegistryFact::Present { seen_changing, .. } = &mut self.0 {
+            *seen_changing = None;
+        }
+    }
+}
+
+impl Protected<PaneFact> {
+    /// The pane was captured.
+    pub(crate) fn note_view(&mut self, view: PaneView) {
+        self.0 = PaneFact::Its(view);
+    }
+
+    /// No pane has the harness's terminal.
+    pub(crate) fn note_not_there(&mut self, at: Moment) {
+        self.0 = PaneFact::NotThere { at };
+    }
+
+    /// The pane could not be captured. One that was proved before stays proved; its screen ages by itself.
+    pub(crate) fn note_unreadable(&mut self, why: &str, at: Moment) {
+        if !matches!(self.0, PaneFact::Its(_)) {
+            self.0 = PaneFact::Unreadable { at, why: why.into() };
+        }
+    }
+
+    /// The screen is too old to count.
+    pub(crate) fn forget_screen(&mut self) {
+        if let PaneFact::Its(view) = &mut self.0 {
+            view.screen = None;
+            view.looks = 0;
+        }
+    }
+
+    /// The pane was another process's, or another boot's.
+    pub(crate) fn forget(&mut self) {
+        self.0 = PaneFact::Unknown;
+    }
+}
+
+impl Protected<Option<Signature>> {
+    /// A crash signature was seen that counts.
+    pub(crate) fn note(&mut self, signature: Signature) {
+        self.0 = Some(signature);
+    }
+
+    /// The transcript was searched for it; none if that showed nothing.
+    pub(crate) fn note_content(&mut self, is_content: Option<bool>) {
+        if let Some(signature) = &mut self.0 {
+            signature.is_content = is_content.or(signature.is_content);
+        }
+    }
+
+    /// It was weighed: it opens no second case.
+    pub(crate) fn weigh(&mut self) {
+        if let Some(signature) = &mut self.0 {
+            signature.is_weighed = true;
+        }
+    }
+}
+
+impl Protected<Option<(Source, Moment)>> {
+    /// This source contradicts the hooks now, or none does.
+    pub(crate) fn contest(&mut self, against: Option<Source>, at: Moment) {
+        if self.0.map(|(source, _)| source) != against {
+            self.0 = against.map(|source| (source, at));
+        }
+    }
 }
 
 clocks!(struct Signature { name, at, is_content, is_weighed } until {});

@@ -8,6 +8,7 @@ use coord_model::{Awake, Moment};
 use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// A time in which nothing acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,13 @@ impl Hold {
     /// Milliseconds it can still last.
     pub fn remaining_ms(&self, now: Awake) -> u64 {
         self.until.ms_since(now)
+    }
+}
+
+impl Protected<Option<Hold>> {
+    /// A person holds the session, or releases it.
+    pub(crate) fn change(&mut self, hold: Option<Hold>) {
+        self.0 = hold;
     }
 }
 

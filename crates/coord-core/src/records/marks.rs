@@ -9,6 +9,7 @@ use coord_model::{Awake, MarkChange, Mode};
 
 use super::clocks::clocks;
 use super::hold::Hold;
+use super::protected::Protected;
 use super::session::Session;
 use super::state::State;
 
@@ -38,6 +39,18 @@ pub struct Marks {
     /// `program:NAME`, `any` (H-04).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
+}
+
+impl Protected<Marks> {
+    /// Applies a change.
+    pub(crate) fn change(&mut self, change: MarkChange) {
+        self.0.change(change);
+    }
+
+    /// Another session has its task now.
+    pub(crate) fn lose_task(&mut self) {
+        self.0.task_dir = None;
+    }
 }
 
 impl Marks {

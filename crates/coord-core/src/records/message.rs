@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use coord_model::{Address, Awake, DeliveryPath, MessageId, Moment, Same, Sender, SessionKey};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,13 +191,38 @@ pub struct Inbox {
     pub was_sent: bool,
 }
 
-impl Inbox {
-    /// Notes that a prompt opened a turn. The first turn of a run carries what was given at its start.
+impl Protected<Inbox> {
+    /// A prompt opened a turn. The first turn of a run carries what was given at its start.
     pub(crate) fn on_prompt(&mut self, is_ours: bool, is_first: bool) {
-        self.is_continued = false;
+        self.0.is_continued = false;
         if !is_ours && !is_first {
-            self.chain = None;
+            self.0.chain = None;
         }
+    }
+
+    /// The session's conversation began.
+    pub(crate) fn on_start(&mut self) {
+        self.0 = Inbox { was_sent: self.0.was_sent, ..Inbox::default() };
+    }
+
+    /// A message was sent to the session.
+    pub(crate) fn note_sent(&mut self) {
+        self.0.was_sent = true;
+    }
+
+    /// A message of this depth left for the session.
+    pub(crate) fn note_left(&mut self, depth: u32) {
+        self.0.chain = self.0.chain.max(Some(depth));
+    }
+
+    /// A message makes the current turn continue at its end.
+    pub(crate) fn begin_continuation(&mut self) {
+        self.0.is_continued = true;
+    }
+
+    /// The session was not told to continue.
+    pub(crate) fn end_continuation(&mut self) {
+        self.0.is_continued = false;
     }
 }
 

@@ -1,11 +1,13 @@
 //! A reason why a session needs a person (U-01).
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{Moment, NeedId, NeedKind, RequestId};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// A reason why a session needs a person, from its first evidence to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,20 @@ pub struct Need {
     /// Whether a person dismissed it. It is still open, and no longer shown as a need.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub is_dismissed: bool,
+}
+
+impl Protected<Vec<Need>> {
+    /// Needs began or ended: these are left, the oldest first.
+    pub(crate) fn update(&mut self, needs: Vec<Need>) {
+        self.0 = needs;
+    }
+
+    /// A person dismissed this need. Returns it.
+    pub(crate) fn dismiss(&mut self, id: NeedId) -> Option<&Need> {
+        let need = self.0.iter_mut().find(|need| need.id == id)?;
+        need.is_dismissed = true;
+        Some(need)
+    }
 }
 
 clocks!(struct Need { id, kind, request, since, reason, is_dismissed } until {});

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use coord_model::{Moment, ProcessRef};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// The identity of a harness. It tells machines, boots, namespaces and reused pids apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,7 +87,7 @@ pub enum OwnerProof {
 
 impl Owner {
     /// An owner of which nothing but its identity is known yet.
-    pub(crate) fn begin(id: OwnerId) -> Self {
+    fn begin(id: OwnerId) -> Self {
         Self {
             id,
             seen_alive: None,
@@ -100,13 +101,6 @@ impl Owner {
             proof: OwnerProof::Proved,
             registry_session: None,
         }
-    }
-
-    /// Notes that its own registry entry says that it holds the session. For a program that is not recognized as a
-    /// client, that is proof only once one of its hooks was verified.
-    pub(crate) fn note_registered(&mut self, is_unrecognized: bool) {
-        let is_proved = !is_unrecognized || self.has_reported;
-        self.proof = if is_proved { OwnerProof::Proved } else { OwnerProof::Registered };
     }
 
     /// Whether its own registry entry says that it holds `session_id`.
@@ -125,6 +119,97 @@ impl Owner {
                 false
             }
         }
+    }
+}
+
+/// What the session is told of its owner. Without one, nothing changes.
+impl Protected<Option<Owner>> {
+    /// Another harness holds the session.
+    pub(super) fn begin(&mut self, id: OwnerId) {
+        self.0 = Some(Owner::begin(id));
+    }
+
+    /// The harness holds the session no longer. Returns its identity.
+    pub(crate) fn leave(&mut self) -> Option<OwnerId> {
+        self.0.take().map(|owner| owner.id)
+    }
+
+    /// This proves that it holds the session.
+    pub(crate) fn prove(&mut self, proof: OwnerProof) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.proof = proof;
+    }
+
+    /// Its own registry entry says that it holds the session. For a program that is not recognized as a client, that is
+    /// proof only once one of its hooks was verified.
+    pub(crate) fn note_registered(&mut self, is_unrecognized: bool) {
+        let Some(owner) = &mut self.0 else { return };
+        let is_proved = !is_unrecognized || owner.has_reported;
+        owner.proof = if is_proved { OwnerProof::Proved } else { OwnerProof::Registered };
+    }
+
+    /// Its registry entry names this session, or there is none.
+    pub(crate) fn note_registry_session(&mut self, session_id: Option<&str>) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.registry_session = session_id.map(Into::into);
+    }
+
+    /// A hook with a proved sender came from it.
+    pub(crate) fn note_reported(&mut self) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.has_reported = true;
+    }
+
+    /// A hook came from it that something else confirms.
+    pub(crate) fn note_confirmed(&mut self) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.has_confirmed_hook = true;
+    }
+
+    /// A hook named the mode that it runs in. One that is not verified only casts doubt, if its mode is another.
+    pub(crate) fn note_mode(&mut self, is_verified: bool, is_new: bool) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.has_named_mode = is_verified || (owner.has_named_mode && !is_new);
+    }
+
+    /// Whether it may have gone over to another session.
+    pub(crate) fn note_may_have_left(&mut self, may_have_left: bool) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.may_have_left = may_have_left;
+    }
+
+    /// Its process was seen to be alive.
+    pub(crate) fn note_alive(&mut self, is_stopped: bool, at: Moment) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.seen_alive = Some((true, at));
+        owner.is_stopped = is_stopped;
+    }
+
+    /// Its process was seen to be dead. It lived at least until `seen_ms`, by the first such look.
+    pub(crate) fn note_dead(&mut self, seen_ms: u64, at: Moment) {
+        let Some(owner) = &mut self.0 else { return };
+        if !matches!(owner.seen_alive, Some((false, _))) {
+            owner.lived_until_ms = seen_ms;
+        }
+        owner.seen_alive = Some((false, at));
+    }
+
+    /// No process outlives its boot.
+    pub(crate) fn begin_boot(&mut self, at: Moment) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.seen_alive = Some((false, at));
+    }
+
+    /// The wall clock was set: until when a dead one lived compares with nothing (H-32).
+    pub(crate) fn forget_lifetime(&mut self) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.lived_until_ms = 0;
+    }
+
+    /// A younger process ended the conversation (G6).
+    pub(crate) fn note_ended_elsewhere(&mut self, at: Moment) {
+        let Some(owner) = &mut self.0 else { return };
+        owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use coord_model::{Awake, Moment};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// What a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,6 +51,46 @@ pub struct QuotaWait {
     pub until: Awake,
     /// Probes that were sent.
     pub probes: u32,
+}
+
+impl Protected<Option<QuotaWait>> {
+    /// A turn failed: the session waits, or goes on waiting. The next probe is sent at `until`.
+    pub(crate) fn open(&mut self, waited_for: WaitedFor, until: Awake, at: Moment) {
+        let (probes, since) = self.0.map_or((0, at), |quota| (quota.probes, quota.since));
+        self.0 = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
+    }
+
+    /// The transcript says when the limit ends.
+    pub(crate) fn note_reset(&mut self, resets_ms: Option<u64>, until: Awake) {
+        let Some(quota) = &mut self.0 else { return };
+        quota.resets_ms = resets_ms;
+        quota.until = until;
+    }
+
+    /// The next probe is not sent before `until`.
+    pub(crate) fn put_off(&mut self, until: Awake) {
+        let Some(quota) = &mut self.0 else { return };
+        quota.until = until;
+    }
+
+    /// A probe was sent. The next one is sent at `until`.
+    pub(crate) fn count_probe(&mut self, until: Awake) {
+        let Some(quota) = &mut self.0 else { return };
+        quota.probes = quota.probes.saturating_add(1);
+        quota.until = until;
+        quota.resets_ms = None;
+    }
+
+    /// A person resets what failed.
+    pub(crate) fn forget_probes(&mut self) {
+        let Some(quota) = &mut self.0 else { return };
+        quota.probes = 0;
+    }
+
+    /// A turn ended well, or another one began from scratch. Returns the wait that is over.
+    pub(crate) fn end(&mut self) -> Option<QuotaWait> {
+        self.0.take()
+    }
 }
 
 clocks!(struct QuotaWait { since, waited_for, resets_ms, probes } until { until });

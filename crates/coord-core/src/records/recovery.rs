@@ -4,6 +4,8 @@
 //! the world is decided on a proof made for it, and is stored in the state before it is performed. It is never
 //! repeated blindly: after a restart, as after a lost answer, coord looks for its effect.
 
+mod transitions;
+
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -61,41 +63,6 @@ impl Recovery {
     /// Whether this process was the last to claim the resume.
     pub(crate) fn claimed_by(&self, process: ProcessRef) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.claimed == Some(process))
-    }
-
-    /// A prompt of the user's opened a turn. The limits per turn start again (G5), and an attempt is over if its
-    /// living harness outlived it.
-    pub(crate) fn begin_turn(&mut self) {
-        self.budget.next_turn();
-        if let Some(pending) = self.pending.as_mut().filter(|pending| !pending.is_under_way()) {
-            pending.begun = None;
-        }
-    }
-
-    /// A new coordinator started: the looks that the previous one requested are not answered any more.
-    pub(crate) fn forget_looks(&mut self, at: Moment) {
-        let Some(pending) = &mut self.pending else { return };
-        match &mut pending.stage {
-            Stage::Proving { .. } => pending.stage = Stage::Waiting { until: at.awake },
-            Stage::Claimed { asked, .. } | Stage::Started { asked, is_sole: false, .. } => {
-                *asked = None;
-            }
-            Stage::Waiting { .. }
-            | Stage::Grace { .. }
-            | Stage::Ending { .. }
-            | Stage::Placing { .. }
-            | Stage::Started { .. } => (),
-        }
-    }
-
-    /// The machine was rebooted: what was in progress ended with the harness.
-    pub(crate) fn begin_boot(&mut self, at: Moment) {
-        self.cooldown = None;
-        self.verified_at = None;
-        if self.pending.take().is_some() {
-            let why = "the machine was restarted".into();
-            self.last = Some(Last { at, outcome: Ending::Closed { why } });
-        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! A person's reply to a request, from the order to what became of it.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{Moment, NeedId, ProcessRef, ReplyKind, ReplyOutcome, RequestId};
 
 use super::clocks::clocks;
+use super::protected::Protected;
+
+/// Replies that are remembered for each session, the newest.
+const REPLIES_MAX: usize = 8;
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +33,23 @@ pub struct Reply {
     /// What became of it; none while that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<ReplyOutcome>,
+}
+
+impl Protected<Vec<Reply>> {
+    /// A person replied.
+    pub(crate) fn remember(&mut self, reply: Reply) {
+        if self.0.len() == REPLIES_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(reply);
+    }
+
+    /// What became of the reply to this request is known.
+    pub(crate) fn note_outcome(&mut self, request: RequestId, outcome: ReplyOutcome) {
+        if let Some(reply) = self.0.iter_mut().find(|one| one.request == request) {
+            reply.outcome = Some(outcome);
+        }
+    }
 }
 
 clocks!(none in ReplyKind, ReplyOutcome);

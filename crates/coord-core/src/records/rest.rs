@@ -6,6 +6,7 @@ use coord_model::{HookEvent, HookKind, Moment};
 
 use super::budget::Budget;
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// What coord told a session at rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,29 +28,83 @@ pub struct Rest {
     pub prompted_ms: u64,
 }
 
-impl Rest {
-    /// Notes that a turn began.
+impl Protected<Rest> {
+    /// A turn began.
     pub(crate) fn on_turn(&mut self, is_ours: bool, at: Moment) {
-        self.prompted_ms = at.wall_ms;
-        self.is_seen = false;
-        self.is_at_limit = false;
-        self.asked = None;
+        self.0.prompted_ms = at.wall_ms;
+        self.0.is_seen = false;
+        self.0.is_at_limit = false;
+        self.0.asked = None;
         if !is_ours {
-            self.answers.next_turn();
+            self.0.answers.next_turn();
         }
+    }
+
+    /// The look is due: there is one for each turn.
+    pub(crate) fn note_seen(&mut self) {
+        self.0.is_seen = true;
+    }
+
+    /// The look was requested.
+    pub(crate) fn begin_look(&mut self, number: u64) {
+        self.0.asked = Some(number);
+    }
+
+    /// The look was answered.
+    pub(crate) fn end_look(&mut self) {
+        self.0.asked = None;
     }
 
     /// Drops a look whose observer is gone, or whose result is too old. A new one is requested (G10, H-32).
     pub(crate) fn forget_look(&mut self) {
-        if self.asked.take().is_some() {
-            self.is_seen = false;
+        if self.0.asked.take().is_some() {
+            self.0.is_seen = false;
         }
+    }
+
+    /// The last message mentions a usage limit (S1-13).
+    pub(crate) fn note_limit(&mut self) {
+        self.0.is_at_limit = true;
+    }
+
+    /// The session was woken with an answer, in this step; none if it could not be.
+    pub(crate) fn begin_answer(&mut self, number: Option<u64>) {
+        self.0.answering = number;
+    }
+
+    /// The outcome of this step is known. Returns whether the step was an answer.
+    pub(crate) fn end_answer(&mut self, number: u64) -> bool {
+        let is_it = self.0.answering == Some(number);
+        if is_it {
+            self.0.answering = None;
+        }
+        is_it
+    }
+
+    /// An answer reached the session.
+    pub(crate) fn charge_answer(&mut self, at: Moment) {
+        self.0.answers.charge(at.awake);
+    }
+
+    /// The session was asked for a summary, if it could be woken.
+    pub(crate) fn note_summary(&mut self, is_asked: bool) {
+        self.0.is_summary_asked = is_asked;
+    }
+
+    /// The task signalled a new iteration (S1-16). The total that was used stays.
+    pub(crate) fn begin_iteration(&mut self) {
+        self.0.answers.next_turn();
+    }
+
+    /// A person resets what was used up.
+    pub(crate) fn reset(&mut self) {
+        self.0.answers.reset();
     }
 
     /// Resets on a new or compacted conversation: what coord told the session is no longer in it.
     pub(crate) fn on_hook(&mut self, event: &HookEvent) {
         if matches!(event.kind, HookKind::SessionStart(_)) {
-            *self = Self { answers: self.answers, ..Self::default() };
+            self.0 = Rest { answers: self.0.answers, ..Rest::default() };
         }
     }
 }

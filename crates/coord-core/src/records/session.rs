@@ -13,12 +13,13 @@ use coord_model::{
 use super::clocks::clocks;
 use super::facts::{PaneFact, RegistryFact, Signature, Source};
 use super::hold::Hold;
-use super::host_event::HostEvent;
 use super::marks::Marks;
 use super::message::Inbox;
 use super::name::DerivedName;
 use super::need::Need;
 use super::owner::{Owner, OwnerId, OwnerProof};
+use super::presence::Presence;
+use super::protected::Protected;
 use super::quota::QuotaWait;
 use super::recovery::Recovery;
 use super::reply::Reply;
@@ -26,6 +27,7 @@ use super::rest::Rest;
 use super::shown::ShownState;
 use super::stall::{Stall, UnderWay};
 use super::task::Task;
+use super::turn::{Counts, Starter, Turn};
 use super::wait::{HiddenWaits, Over, Wait};
 use super::wakes::WakeBudget;
 
@@ -36,86 +38,6 @@ pub struct Stamp {
     pub mono_ns: u64,
     /// Milliseconds since 1970.
     pub wall_ms: u64,
-}
-
-/// Whether the harness is there, and if not, how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Presence {
-    /// It is there, as far as is known.
-    Alive,
-    /// Its process is gone. What the process left behind is being read (H-05).
-    Dying {
-        /// Since when.
-        since: Moment,
-        /// Whether the pane is being captured, because the registry did not decide.
-        asks_pane: bool,
-        /// Whether its end was reported as it happened. Else it was found dead, and may have been dead for a long
-        /// time.
-        #[serde(default)]
-        is_fresh: bool,
-    },
-    /// The client ended its session.
-    Ended {
-        /// The client's reason; none if only the removed registry entry shows the end.
-        reason: Option<EndReason>,
-        /// When.
-        at: Moment,
-    },
-    /// A host event ended it (H-10).
-    Interrupted {
-        /// The host event.
-        by: HostEvent,
-        /// When.
-        at: Moment,
-    },
-    /// It died without ending its session, and there is positive evidence for that (H-05).
-    Crashed {
-        /// When.
-        at: Moment,
-    },
-    /// Its process is gone, and there is no evidence of how it ended (H-05).
-    Gone {
-        /// When.
-        at: Moment,
-    },
-}
-
-/// The turn of the main thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Turn {
-    /// This process has sent no prompt. Without a turn edge from it, nothing shows whether a turn is open.
-    None,
-    /// A turn is open.
-    Open {
-        /// Since when.
-        since: Moment,
-        /// Prompts that were typed during the turn and are not answered yet.
-        queued: u32,
-    },
-    /// The last turn ended.
-    Closed {
-        /// When.
-        at: Moment,
-    },
-    /// The last turn was interrupted. No hook reports that; another source did.
-    Interrupted {
-        /// When.
-        at: Moment,
-        /// The source.
-        by: Source,
-    },
-}
-
-/// Who started a turn (H-35, S1-15).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Starter {
-    /// The session's user, as far as is known.
-    #[default]
-    User,
-    /// A wake from coord was sent, and no prompt has followed yet. The next prompt is not the user's.
-    Awaited,
-    /// Coord, by a wake.
-    Coord,
 }
 
 /// The newest event, by the time at which it was emitted.
@@ -147,21 +69,6 @@ pub struct EarlyEnd {
     pub at: Moment,
 }
 
-/// Counts of a session's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Events applied.
-    pub events: u64,
-    /// Turns opened.
-    pub turns: u64,
-    /// Events that came too late to change anything (G2).
-    pub late: u64,
-    /// Events that were only counted (H-29).
-    pub folded: u64,
-    /// Events whose sender could not be proved (H-25).
-    pub unverified: u64,
-}
-
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
@@ -170,7 +77,7 @@ pub struct Session {
     /// The id that resumes the session now.
     pub session_id: String,
     /// Ids that the session had before, oldest first.
-    pub previous_ids: Vec<String>,
+    pub previous_ids: Protected<Vec<String>>,
     /// The client's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
@@ -184,9 +91,9 @@ pub struct Session {
     /// Interactive or headless; none if unknown.
     pub kind: Option<Kind>,
     /// The harness that holds the session; none if unknown.
-    pub owner: Option<Owner>,
+    pub owner: Protected<Option<Owner>>,
     /// A few harnesses that held it before, oldest first.
-    pub former_owners: Vec<OwnerId>,
+    pub former_owners: Protected<Vec<OwnerId>>,
     /// Whether another live process claims the same id.
     pub two_owners: bool,
     /// The session it was forked from, if its command line names one.
@@ -194,58 +101,58 @@ pub struct Session {
     /// The pane that its environment names: a claim.
     pub tmux: Option<TmuxPane>,
     /// The pane as it was captured.
-    pub pane: PaneFact,
+    pub pane: Protected<PaneFact>,
     /// When the pane and the transcript were last requested.
     pub look: Awake,
     /// A crash signature seen on the pane.
-    pub signature: Option<Signature>,
+    pub signature: Protected<Option<Signature>>,
     /// Signatures seen before that one, which no longer count. Each signature counts once per process, and never
     /// if it was content of the conversation (H-07).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub old_signatures: Vec<Signature>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub old_signatures: Protected<Vec<Signature>>,
     /// Whether the harness is there.
-    pub presence: Presence,
+    pub presence: Protected<Presence>,
     /// How its conversation ended, if its process continues and has not named the next conversation yet: cleared,
     /// or left for another (R-07, H-36).
     #[serde(default)]
     pub left: Option<EndReason>,
     /// The turn.
-    pub turn: Turn,
+    pub turn: Protected<Turn>,
     /// The client's id of the open turn; none if no event named it.
     pub turn_id: Option<String>,
     /// Open prompts, as hooks report them (S0-18).
-    pub waits: Vec<Wait>,
+    pub waits: Protected<Vec<Wait>>,
     /// How long its hooks waited while the client showed no dialog.
-    #[serde(default)]
-    pub hidden_waits: HiddenWaits,
+    #[serde(default = "Protected::initial")]
+    pub hidden_waits: Protected<HiddenWaits>,
     /// Tool calls of the main thread that have not ended, as hooks report them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub under_way: Vec<UnderWay>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Protected<Vec<UnderWay>>,
     /// The screen that the last heartbeat of an unattended session found (S1-04, S1-05).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Stall>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
+    pub stall: Protected<Option<Stall>>,
     /// Its wait for the end of a usage limit, or for the API.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota: Option<QuotaWait>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
+    pub quota: Protected<Option<QuotaWait>>,
     /// What coord told it at rest.
-    #[serde(default)]
-    pub rest: Rest,
+    #[serde(default = "Protected::initial")]
+    pub rest: Protected<Rest>,
     /// The files of its task.
-    #[serde(default)]
-    pub task: Task,
+    #[serde(default = "Protected::initial")]
+    pub task: Protected<Task>,
     /// Why it needs a person (U-01).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<Need>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub needs: Protected<Vec<Need>>,
     /// Number of its newest need.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub last_need: u32,
+    #[serde(default = "Protected::initial", skip_serializing_if = "is_zero")]
+    pub last_need: Protected<u32>,
     /// A person's replies to its requests, the newest few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replies: Vec<Reply>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub replies: Protected<Vec<Reply>>,
     /// The newest few calls that ended since the newest turn edge: a request that is older than its own result
     /// comes too late (G2).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub over: Vec<Over>,
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub over: Protected<Vec<Over>>,
     /// Background work at the last Stop.
     pub background: Background,
     /// The typed error of the last StopFailure, until a turn ends well.
@@ -263,13 +170,13 @@ pub struct Session {
     /// When the newest turn edge or prompt arrived. The registry may lag behind it for a while.
     pub edge_at: Moment,
     /// Which source contradicts the hooks, and since when.
-    pub contested: Option<(Source, Moment)>,
+    pub contested: Protected<Option<(Source, Moment)>>,
     /// The newest event.
     pub last: Option<LastEvent>,
     /// The last sign of life of any kind.
     pub sign: Awake,
     /// What the registry says of its owner.
-    pub registry: RegistryFact,
+    pub registry: Protected<RegistryFact>,
     /// Whether it is owned by the client's own background supervisor.
     pub is_foreign: bool,
     /// The pane that was proved to be its own before a reboot.
@@ -279,28 +186,28 @@ pub struct Session {
     #[serde(default)]
     pub launch: Option<Launch>,
     /// What its user set for it.
-    #[serde(default)]
-    pub marks: Marks,
+    #[serde(default = "Protected::initial")]
+    pub marks: Protected<Marks>,
     /// The turns that coord started in it (H-21).
     #[serde(default)]
     pub wakes: WakeBudget,
     /// Who started its newest turn.
-    #[serde(default)]
-    pub starter: Starter,
+    #[serde(default = "Protected::initial")]
+    pub starter: Protected<Starter>,
     /// The messages that were handed to it.
-    #[serde(default)]
-    pub inbox: Inbox,
+    #[serde(default = "Protected::initial")]
+    pub inbox: Protected<Inbox>,
     /// A person's hold: nothing acts on it.
-    #[serde(default)]
-    pub held: Option<Hold>,
+    #[serde(default = "Protected::initial")]
+    pub held: Protected<Option<Hold>>,
     /// Its recoveries.
-    #[serde(default)]
-    pub recovery: Recovery,
+    #[serde(default = "Protected::initial")]
+    pub recovery: Protected<Recovery>,
     /// Counts.
-    pub counts: Counts,
+    pub counts: Protected<Counts>,
     /// The state that people see, since when, and why.
     #[serde(rename = "word")]
-    pub shown: ShownState,
+    pub shown: Protected<ShownState>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -317,36 +224,36 @@ impl Session {
         Self {
             key,
             session_id: session_id.into(),
-            previous_ids: Vec::new(),
+            previous_ids: Protected::initial(),
             client_name: None,
             derived: None,
             host: String::new(),
             config_dir: String::new(),
             kind: None,
-            owner: None,
-            former_owners: Vec::new(),
+            owner: Protected::initial(),
+            former_owners: Protected::initial(),
             two_owners: false,
             forked_from: None,
             tmux: None,
-            pane: PaneFact::Unknown,
+            pane: Protected(PaneFact::Unknown),
             look: at.awake,
-            signature: None,
-            old_signatures: Vec::new(),
-            presence: Presence::Alive,
+            signature: Protected::initial(),
+            old_signatures: Protected::initial(),
+            presence: Protected(Presence::Alive),
             left: None,
-            turn: Turn::None,
+            turn: Protected(Turn::None),
             turn_id: None,
-            waits: Vec::new(),
-            hidden_waits: HiddenWaits::default(),
-            under_way: Vec::new(),
-            stall: None,
-            quota: None,
-            rest: Rest::default(),
-            task: Task::default(),
-            needs: Vec::new(),
-            last_need: 0,
-            replies: Vec::new(),
-            over: Vec::new(),
+            waits: Protected::initial(),
+            hidden_waits: Protected::initial(),
+            under_way: Protected::initial(),
+            stall: Protected::initial(),
+            quota: Protected::initial(),
+            rest: Protected::initial(),
+            task: Protected::initial(),
+            needs: Protected::initial(),
+            last_need: Protected::initial(),
+            replies: Protected::initial(),
+            over: Protected::initial(),
             background: Background::default(),
             failure: None,
             cwd: String::new(),
@@ -355,28 +262,28 @@ impl Session {
             boot: String::new(),
             edge: None,
             edge_at: at,
-            contested: None,
+            contested: Protected::initial(),
             last: None,
             sign: at.awake,
-            registry: RegistryFact::Unknown,
+            registry: Protected(RegistryFact::Unknown),
             is_foreign: false,
             old_pane: None,
             launch: None,
-            marks: Marks::default(),
+            marks: Protected::initial(),
             wakes: WakeBudget::default(),
-            starter: Starter::default(),
-            inbox: Inbox::default(),
-            held: None,
-            recovery: Recovery::default(),
-            counts: Counts::default(),
-            shown: ShownState::unknown(at),
+            starter: Protected::initial(),
+            inbox: Protected::initial(),
+            held: Protected::initial(),
+            recovery: Protected::initial(),
+            counts: Protected::initial(),
+            shown: Protected(ShownState::unknown(at)),
         }
     }
 
     /// Whether its conversation can be resumed, as far as is known: it has a turn, and was not cleared (H-36).
     pub fn is_resumable(&self) -> bool {
         let is_cleared =
-            matches!(self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
+            matches!(*self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
         let has_turn = 0 < self.counts.turns
             && self.recovery.nothing_left.as_deref() != Some(&*self.session_id);
         has_turn && !is_cleared && self.left != Some(EndReason::Clear)
@@ -384,12 +291,12 @@ impl Session {
 
     /// Whether its harness may still be there.
     pub fn may_live(&self) -> bool {
-        matches!(self.presence, Presence::Alive)
+        matches!(*self.presence, Presence::Alive)
     }
 
     /// The pane it runs in: the proved one, else the one its environment names (H-16).
     pub fn pane(&self) -> Option<&TmuxPane> {
-        match &self.pane {
+        match &*self.pane {
             PaneFact::Its(view) => Some(&view.pane),
             PaneFact::Unknown | PaneFact::Unreadable { .. } => self.tmux.as_ref(),
             PaneFact::NotThere { .. } => None,
@@ -398,7 +305,7 @@ impl Session {
 
     /// The pane that was proved to be its own while it lived. A proof from an older boot no longer fits any pane.
     pub(crate) fn proved_pane(&self) -> Option<(TmuxPane, PaneProof)> {
-        match &self.pane {
+        match &*self.pane {
             PaneFact::Its(view) => Some((view.pane.clone(), view.proof)),
             PaneFact::Unknown | PaneFact::Unreadable { .. } | PaneFact::NotThere { .. } => {
                 Some((self.old_pane.clone()?, PaneProof { pane_pid: 0, tty: 0 }))
@@ -408,8 +315,8 @@ impl Session {
 
     /// Returns the id of a new need.
     pub(crate) fn next_need(&mut self) -> NeedId {
-        self.last_need = self.last_need.saturating_add(1);
-        NeedId { session: self.key, number: self.last_need }
+        self.last_need.0 = self.last_need.saturating_add(1);
+        NeedId { session: self.key, number: *self.last_need }
     }
 
     /// What a person is needed for now, the oldest first (U-01).
@@ -425,17 +332,17 @@ impl Session {
     /// Sets a new owner. Stamps, turn and registry entry start again (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
         let was_unowned = self.is_unowned();
-        let former = self.owner.take().map(|owner| owner.id);
-        self.former_owners.extend(former.clone());
+        let former = self.owner.leave();
+        self.former_owners.0.extend(former.clone());
         if FORMER_MAX < self.former_owners.len() {
-            self.former_owners.remove(0);
+            self.former_owners.0.remove(0);
         }
         // What unverified events said of a session without an owner does not apply to any owner (H-44).
         if former.is_some() || (was_unowned && self.last.is_some()) {
             self.forget_process();
         }
-        self.owner = Some(Owner::begin(id));
-        self.presence = Presence::Alive;
+        self.owner.begin(id);
+        self.presence.live();
     }
 
     /// Forgets what was known of one process. The pattern names every field, so that a new field needs a decision
@@ -453,16 +360,17 @@ impl Session {
             starter: _, inbox: _, held: _, counts: _, shown: _,
         } = self;
         (*edge, *last, *turn_id, *left, *tmux, *old_pane) = (None, None, None, None, None, None);
-        (*forked_from, *kind, *launch, recovery.nothing_left) = (None, None, None, None);
+        (*forked_from, *kind, *launch) = (None, None, None);
+        recovery.change_owner();
         edge_at.wall_ms = 0;
-        *turn = Turn::None;
+        turn.forget();
         *background = Background::default();
-        *registry = RegistryFact::Unknown;
-        *pane = PaneFact::Unknown;
-        waits.clear();
-        *hidden_waits = HiddenWaits::default();
-        over.clear();
-        old_signatures.retain(|one| one.is_content == Some(true));
+        registry.forget();
+        pane.forget();
+        waits.end_all();
+        hidden_waits.forget();
+        over.forget();
+        old_signatures.0.retain(|one| one.is_content == Some(true));
     }
 
     /// Whether a hook of its owner reported it. A hook that nothing confirms does not count (H-44).
@@ -482,11 +390,12 @@ impl Session {
 
     /// Makes room for another crash signature. This one no longer counts (H-07).
     pub(crate) fn retire_signature(&mut self) {
-        if let Some(signature) = self.signature.take() {
-            self.old_signatures.retain(|one| one.name != signature.name);
-            self.old_signatures.push(signature);
-            if FORMER_MAX < self.old_signatures.len() {
-                self.old_signatures.remove(0);
+        if let Some(signature) = self.signature.0.take() {
+            let old = &mut self.old_signatures.0;
+            old.retain(|one| one.name != signature.name);
+            old.push(signature);
+            if FORMER_MAX < old.len() {
+                old.remove(0);
             }
         }
     }
@@ -504,6 +413,7 @@ impl Session {
 
     /// Changes its id, within one process.
     pub(crate) fn follow(&mut self, session_id: &str) {
+        self.previous_ids.0.retain(|id| id != session_id);
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
         self.left = None;
@@ -512,17 +422,24 @@ impl Session {
     /// Changes its id on the registry's word alone, while no hook has reported.
     pub(crate) fn follow_registry(&mut self, session_id: &str) {
         if self.session_id != session_id {
-            self.previous_ids.retain(|id| id != session_id);
             self.follow(session_id);
         }
     }
 
+    /// Its process went over to another conversation, and is a former owner from here on.
+    pub(crate) fn leave(&mut self, at: Moment) {
+        self.presence.end(EndReason::Resume, at);
+        let former = self.owner.leave();
+        self.former_owners.0.extend(former);
+    }
+
     /// Remembers an id that this record had before.
     pub(crate) fn remember_id(&mut self, id: String) {
-        if !self.previous_ids.contains(&id) {
-            self.previous_ids.push(id);
-            if FORMER_MAX < self.previous_ids.len() {
-                self.previous_ids.remove(0);
+        let ids = &mut self.previous_ids.0;
+        if !ids.contains(&id) {
+            ids.push(id);
+            if FORMER_MAX < ids.len() {
+                ids.remove(0);
             }
         }
     }
@@ -531,15 +448,14 @@ impl Session {
     /// (H-32).
     pub(crate) fn begin_boot(&mut self) {
         self.old_pane = self.proved_pane().map(|(pane, _)| pane);
-        self.pane = PaneFact::Unknown;
+        self.pane.forget();
         if let Some(launch) = &mut self.launch {
             launch.cwd.device = 0;
         }
-        if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
-            *seen_changing = None;
-        }
-        self.over.clear();
-        (self.stall, self.quota) = (None, None);
+        self.registry.begin_boot();
+        self.over.forget();
+        self.stall.forget();
+        self.quota.end();
     }
 
     /// Whether its present id or a previous one is `id`.
@@ -575,20 +491,4 @@ clocks!(struct LastEvent { name, stamp, verified, via } until {});
 
 clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});
 
-clocks!(enum Presence {
-    Alive {} until {}
-    Dying { since: since, asks_pane: asks, is_fresh: fresh } until {}
-    Ended { reason: reason, at: at } until {}
-    Interrupted { by: by, at: at } until {}
-    Crashed { at: at } until {}
-    Gone { at: at } until {}
-});
-
-clocks!(enum Turn {
-    None {} until {}
-    Open { since: since, queued: queued } until {}
-    Closed { at: at } until {}
-    Interrupted { at: at, by: by } until {}
-});
-
-clocks!(none in Stamp, Counts, Starter);
+clocks!(none in Stamp);

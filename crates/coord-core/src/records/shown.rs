@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use coord_model::{Moment, SessionState};
 
 use super::clocks::clocks;
+use super::protected::Protected;
 
 /// What a session is shown as, since when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,14 @@ impl ShownState {
             rule: String::new(),
             because: String::new(),
         }
+    }
+}
+
+impl Protected<ShownState> {
+    /// The facts show this state now, by this rule.
+    pub(crate) fn show(&mut self, state: SessionState, rule: &str, because: String, at: Moment) {
+        let since = if self.0.state == state { self.0.since } else { at };
+        self.0 = ShownState { state, since, rule: rule.into(), because };
     }
 }
 

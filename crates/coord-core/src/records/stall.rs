@@ -1,11 +1,16 @@
 //! The screen that the next heartbeat is compared with, and the tools that run (S1-04, S1-05).
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{Awake, Moment, StallLimits};
 
 use super::clocks::clocks;
+use super::protected::Protected;
+
+/// Maximum number of tool calls remembered as in progress.
+const UNDER_WAY_MAX: usize = 16;
 
 /// A captured screen, and the heartbeats that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +91,77 @@ pub struct UnderWay {
     /// at its terminal (measured), so the next prompt for the same input is about another.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub is_asked: bool,
+}
+
+impl Protected<Option<Stall>> {
+    /// A look found another screen, or the first one: the count begins.
+    pub(crate) fn begin_count(&mut self, digest: u64, at: Moment) {
+        self.0 = Some(Stall { digest, since: at, at: at.awake, count: 0 });
+    }
+
+    /// A look found the same screen, so many heartbeats after the last one.
+    pub(crate) fn count(&mut self, beats: u32, at: Moment) {
+        let Some(stall) = &mut self.0 else { return };
+        stall.at = at.awake;
+        stall.count = stall.count.saturating_add(beats);
+    }
+
+    /// A hook reported change, whatever the screen shows.
+    pub(crate) fn note_change(&mut self, at: Moment) {
+        if let Some(Stall { digest, .. }) = self.0 {
+            self.begin_count(digest, at);
+        }
+    }
+
+    /// Its stillness is explained, or was not observed for a while.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Protected<Vec<UnderWay>> {
+    /// A call began. If there are too many, the oldest may be one of whose end no hook told.
+    pub(crate) fn begin(&mut self, call: UnderWay) {
+        if self.0.len() == UNDER_WAY_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(call);
+    }
+
+    /// A prompt is about the first of these calls. Returns the client's id of it.
+    pub(crate) fn ask_about(&mut self, is_it: impl Fn(&UnderWay) -> bool) -> Option<String> {
+        let found = self.0.iter_mut().find(|one| is_it(one))?;
+        found.is_asked = true;
+        found.call.clone()
+    }
+
+    /// An earlier prompt is about the call that begins now.
+    pub(crate) fn ask_about_last(&mut self, call: Option<&String>) {
+        if let Some(last) = self.0.last_mut().filter(|one| one.call.as_ref() == call) {
+            last.is_asked = true;
+        }
+    }
+
+    /// A call ended. It is known by its id, or by its input where no id is given.
+    pub(crate) fn end(&mut self, call: Option<&String>, digest: Option<u64>) {
+        let is_it = |one: &UnderWay| match (&one.call, call) {
+            (Some(one), Some(call)) => one == call,
+            (None, _) | (_, None) => one.digest == digest,
+        };
+        if let Some(at) = self.0.iter().position(is_it) {
+            self.0.remove(at);
+        }
+    }
+
+    /// The transcript says how the call was decided, which no hook reports of a denial.
+    pub(crate) fn end_decided(&mut self, call: &str) {
+        self.0.retain(|one| one.call.as_deref() != Some(call));
+    }
+
+    /// The turn is over, or another one begins.
+    pub(crate) fn end_all(&mut self) {
+        self.0.clear();
+    }
 }
 
 clocks!(struct Stall { digest, since, at, count } until {});

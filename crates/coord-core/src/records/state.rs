@@ -238,7 +238,7 @@ impl State {
 
     /// Whether the owner is a process that this coordinator can see.
     pub(crate) fn is_local(&self, session: &Session) -> bool {
-        match (&self.header.host, &session.owner) {
+        match (&self.header.host, &*session.owner) {
             (Some(host), Some(owner)) => {
                 owner.id.machine == host.machine && owner.id.pid_ns == host.pid_ns
             }
@@ -307,7 +307,7 @@ impl State {
         let Record { session, deadline } = self.records.remove(&key)?;
         let indexed = Indexed {
             session_id: Some(session.session_id.clone()),
-            previous_ids: session.previous_ids.clone(),
+            previous_ids: session.previous_ids.to_vec(),
             owner: session.owner.as_ref().map(|owner| owner_slot(&owner.id)),
             deadline,
             support: session.unverified_support(),
@@ -320,7 +320,7 @@ impl State {
         let Taken { session, indexed } = taken;
         let key = session.key;
         if indexed.session_id.as_ref() != Some(&session.session_id)
-            || indexed.previous_ids != session.previous_ids
+            || session.previous_ids != indexed.previous_ids
         {
             self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
             for id in session.previous_ids.iter().chain([&session.session_id]) {

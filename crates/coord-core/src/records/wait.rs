@@ -1,11 +1,20 @@
 //! The prompts that are open in a session, as hooks report them, and the calls that ended lately (S0-18, G2).
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, Moment, RequestId};
+use coord_model::{Awake, Moment, RegistryStatus, RequestId};
 
 use super::clocks::clocks;
+use super::facts::Level;
+use super::protected::Protected;
+
+/// Maximum number of open prompts per session; more are not told apart.
+const WAITS_MAX: usize = 32;
+
+/// Maximum number of calls remembered as over: those whose request may still be on its way.
+const OVER_MAX: usize = 8;
 
 /// An open prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +77,126 @@ pub struct Over {
     pub call: Option<u32>,
     /// When it ended, CLOCK_MONOTONIC nanoseconds.
     pub mono_ns: u64,
+}
+
+impl Protected<Vec<Wait>> {
+    /// A prompt opens. If its notification arrived before it, they are one prompt.
+    pub(crate) fn open(&mut self, wait: Wait) {
+        let notified = |one: &&mut Wait| one.tool.is_empty() && one.agent == wait.agent;
+        if let Some(one) = self.0.iter_mut().find(notified) {
+            (one.tool, one.digest, one.kind, one.call) =
+                (wait.tool, wait.digest, wait.kind, wait.call);
+        } else if self.0.len() < WAITS_MAX {
+            self.0.push(wait);
+        }
+    }
+
+    /// The first of these prompts is about this call. Returns whether there is one.
+    pub(crate) fn name_call(
+        &mut self,
+        call: Option<&String>,
+        is_it: impl Fn(&Wait) -> bool,
+    ) -> bool {
+        let found = self.0.iter_mut().find(|wait| is_it(wait));
+        let is_found = found.is_some();
+        if let Some(wait) = found {
+            wait.call = call.cloned();
+        }
+        is_found
+    }
+
+    /// The prompt at this place is over.
+    pub(crate) fn end_at(&mut self, place: usize) {
+        self.0.remove(place);
+    }
+
+    /// The prompt of this request is over.
+    pub(crate) fn end_request(&mut self, request: RequestId) {
+        self.0.retain(|wait| wait.request != Some(request));
+    }
+
+    /// The main thread, or this subagent, waits for nothing any more.
+    pub(crate) fn end_of_thread(&mut self, agent: Option<&String>) {
+        self.0.retain(|wait| wait.agent.as_ref() != agent);
+    }
+
+    /// The registry's status is another one than `waiting`. If it is newer than a prompt, that prompt is over (S0-18); but
+    /// the status stays busy while the client shows no dialog (H-38).
+    pub(crate) fn end_before(&mut self, level: Option<Level>) {
+        self.0.retain(|wait| {
+            let is_hidden = wait.hidden_until.is_some();
+            !level.is_some_and(|level| {
+                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
+            })
+        });
+    }
+
+    /// Hooks have waited for as long as they may: the client denies these requests.
+    pub(crate) fn end_hidden(&mut self, awake: Awake) {
+        self.0.retain(|wait| !wait.is_hidden_too_long(awake));
+    }
+
+    /// Hooks have waited for as long as they may: the client shows these dialogs.
+    pub(crate) fn show_hidden(&mut self, awake: Awake) {
+        for wait in self.0.iter_mut().filter(|wait| wait.is_hidden_too_long(awake)) {
+            wait.hidden_until = None;
+        }
+    }
+
+    /// No prompt is open.
+    pub(crate) fn end_all(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Wait {
+    fn is_hidden_too_long(&self, awake: Awake) -> bool {
+        self.hidden_until.is_some_and(|until| until <= awake)
+    }
+}
+
+impl Protected<HiddenWaits> {
+    /// Whether a hook waits now, while the client shows no dialog.
+    pub(crate) fn note(&mut self, is_hidden: bool, at: Moment) {
+        match (self.0.since, is_hidden) {
+            (None, true) => self.0.since = Some(at.awake),
+            (Some(_), false) => {
+                self.0.spent_ms = self.0.in_all_ms(at.awake);
+                self.0.since = None;
+            }
+            (None, false) | (Some(_), true) => (),
+        }
+    }
+
+    /// A turn begins: what earlier ones took does not count.
+    pub(crate) fn begin_turn(&mut self) {
+        self.0.spent_ms = 0;
+    }
+
+    /// Another process has the conversation.
+    pub(crate) fn forget(&mut self) {
+        self.0 = HiddenWaits::default();
+    }
+}
+
+impl Protected<Vec<Over>> {
+    /// A call, or a whole subagent, ended.
+    pub(crate) fn remember(&mut self, over: Over) {
+        if self.0.len() == OVER_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(over);
+    }
+
+    /// A turn edge was applied: an event that is late for an older entry is late for the edge too.
+    pub(crate) fn forget_before(&mut self, mono_ns: u64) {
+        self.0.retain(|over| mono_ns < over.mono_ns);
+    }
+
+    /// Stamps begin again.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
 }
 
 clocks!(struct Wait { agent, tool, digest, kind, call, request, since } until { hidden_until });

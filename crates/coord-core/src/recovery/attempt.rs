@@ -9,7 +9,7 @@ use coord_model::{
 
 use super::guards::{Living, Stop, Then};
 use super::harm;
-use super::hung::said_of_end;
+use super::hung::{next_still, said_of_end};
 use super::opening;
 use super::outcome::{AGAIN_MS, again_ms, notice_at, notify_of_wait, wait};
 use super::resumed::waits_for_its_user;
@@ -52,7 +52,7 @@ impl State {
                 since.plus_ms(settings.resume_proof_ms)
             }
             // Its end is being read, and the result decides.
-            Stage::Started { .. } if matches!(session.presence, Presence::Dying { .. }) => {
+            Stage::Started { .. } if matches!(*session.presence, Presence::Dying { .. }) => {
                 return None;
             }
             Stage::Started { since, asked, is_sole, .. } => match (asked, is_sole) {
@@ -86,7 +86,7 @@ impl State {
             let why = "a person resumed it".into();
             return self.close(session, "H-42", Ending::Closed { why }, at, fx);
         }
-        let is_interrupted = matches!(session.presence, Presence::Interrupted { .. });
+        let is_interrupted = matches!(*session.presence, Presence::Interrupted { .. });
         if is_interrupted && !pending.by_hand && !pending.is_under_way() {
             let settings = self.header.settings.clone();
             self.header.machine.take_back_death(session.key, &settings);
@@ -109,9 +109,7 @@ impl State {
         match stage {
             Stage::Waiting { until } => self.try_now(session, until, at, fx),
             Stage::Grace { until } if until <= at.awake => {
-                if let Some(pending) = &mut session.recovery.pending {
-                    pending.is_graced = true;
-                }
+                session.recovery.end_grace();
                 self.try_now(session, at.awake, at, fx);
             }
             Stage::Proving { since, .. } if since.plus_ms(LOOK_WITHIN_MS) <= at.awake => {
@@ -144,7 +142,7 @@ impl State {
         fx: &mut Effects,
     ) {
         let Some(pending) = &session.recovery.pending else { return };
-        if matches!(session.presence, Presence::Dying { .. }) {
+        if matches!(*session.presence, Presence::Dying { .. }) {
             let why = "coord is checking how the client ended";
             return wait(session, Obstacle::BeingJudged, why, NEVER, at, fx);
         }
@@ -172,14 +170,10 @@ impl State {
         let number = self.header.machine.next_number();
         let lives = session.may_live();
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
-        if let Some(pending) = &mut session.recovery.pending {
-            pending.stage = Stage::Proving { number, since: at.awake, lives };
-            // The look locks the transcript of the session id that it is made for (H-13).
-            let id = session.session_id.clone();
-            let before = core::mem::replace(&mut pending.session_id, id);
-            if !before.is_empty() && before != session.session_id {
-                fx.act(Action::Release { session_id: before });
-            }
+        // The look locks the transcript of the session id that it is made for (H-13).
+        let before = session.recovery.begin_look(number, &session.session_id, lives, at);
+        if let Some(before) = before.filter(|id| !id.is_empty() && *id != session.session_id) {
+            fx.act(Action::Release { session_id: before });
         }
         if let Some(subject) = subject(session, harness, lives) {
             fx.act(Action::Prove { intent: intent(session, number), subject });
@@ -207,10 +201,10 @@ impl State {
             Some(Stage::Claimed { asked: Some(number), .. }) if number == intent.number => {
                 waits_for_its_user(&mut session, proof, at, fx);
             }
-            Some(Stage::Started { process, since, asked: Some(number), .. })
+            Some(Stage::Started { process, asked: Some(number), .. })
                 if number == intent.number =>
             {
-                self.on_sole_look(&mut session, process, since, proof, at, fx);
+                self.on_sole_look(&mut session, process, proof, at, fx);
             }
             Some(_) | None => (),
         }
@@ -222,13 +216,10 @@ impl State {
         let lives = session.may_live();
         if !lives {
             let is_empty = proof.transcript.is_without_turn();
-            session.recovery.nothing_left = is_empty.then(|| session.session_id.clone());
+            session.recovery.note_conversation(&session.session_id, is_empty);
         }
-        if let Some(pending) = &mut session.recovery.pending
-            && let PaneState::Shell { prompt: prompt @ Some(_), .. } = &proof.pane
-            && pending.prompt.is_none()
-        {
-            pending.prompt = *prompt;
+        if let PaneState::Shell { prompt: Some(prompt), .. } = proof.pane {
+            session.recovery.note_prompt(prompt);
         }
         let living = session
             .recovery
@@ -236,13 +227,13 @@ impl State {
             .as_ref()
             .filter(|_| lives)
             .map(|pending| self.may_be_ended(session, pending, at));
-        let sign = session.sign;
-        if let Some(pending) = &mut session.recovery.pending {
-            match living {
-                Some(Ok(Living::InTurn)) => pending.note_still(proof, sign, at.awake),
-                Some(Ok(Living::AtRest) | Err(_)) => pending.set_still(None),
-                None => pending.still = None,
+        match living {
+            Some(Ok(Living::InTurn)) => {
+                let still = next_still(session, proof, at.awake);
+                session.recovery.note_still(still);
             }
+            Some(Ok(Living::AtRest) | Err(_)) => session.recovery.note_still(None),
+            None => session.recovery.forget_still(),
         }
         let Some(pending) = &session.recovery.pending else { return };
         // What was known when the look was requested may have changed since.
@@ -268,14 +259,7 @@ impl State {
     fn begin_grace(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let grace_ms = self.header.settings.grace_ms;
         let until = at.awake.plus_ms(grace_ms);
-        if let Some(pending) = &mut session.recovery.pending {
-            pending.stage = Stage::Grace { until };
-            pending.is_graced = false;
-            pending.graced_at = Some(at);
-            pending.obstacle = Some(Obstacle::Grace);
-            pending.waits_for = "any key in the pane cancels".into();
-            pending.waits_since = at;
-        }
+        session.recovery.begin_grace(until, "any key in the pane cancels", at);
         let seconds = grace_ms / 1_000;
         if let Some((pane, _)) = session.proved_pane() {
             let what = if session.may_live() {
@@ -310,13 +294,7 @@ impl State {
     ) {
         let number = self.begin(session, at);
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
-        let mut is_hung = false;
-        if let Some(pending) = &mut session.recovery.pending {
-            pending.stage = Stage::Ending { number, since: at.awake, signal };
-            pending.prompt_ms = None;
-            is_hung = pending.still.is_some();
-            pending.was_working |= is_hung;
-        }
+        let is_hung = session.recovery.begin_end(number, signal, at);
         let proof = if is_hung { proof.clone() } else { proof.without_hang_check() };
         let (saw, did) = said_of_end(is_hung, signal);
         fx.decide(session, "S0-25", saw, did);
@@ -337,12 +315,7 @@ impl State {
         let number = self.begin(session, at);
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
         let Some(subject) = subject(session, harness, false) else { return };
-        if let Some(pending) = &mut session.recovery.pending {
-            let nonce = proof.nonce.clone();
-            pending.typed = (way == Way::Shell).then(|| nonce.clone());
-            pending.session_id.clone_from(&subject.session_id);
-            pending.stage = Stage::Placing { number, since: at.awake, nonce, way };
-        }
+        session.recovery.place(number, &subject.session_id, &proof.nonce, way, at);
         fx.decide(
             session,
             "S0-25e",
@@ -360,16 +333,7 @@ impl State {
     /// Begins a step that touches the world. An attempt is charged once, at its first such step.
     fn begin(&mut self, session: &mut Session, at: Moment) -> u64 {
         let settings = self.header.settings.clone();
-        let mut begun = None;
-        if let Some(pending) = &mut session.recovery.pending {
-            pending.obstacle = None;
-            pending.waits_for.clear();
-            begun = pending.begun.replace(at.awake);
-            if begun.is_none() {
-                pending.attempts = pending.attempts.saturating_add(1);
-                session.recovery.budget.charge(at.awake);
-            }
-        }
+        let begun = session.recovery.begin_step(at);
         self.header.machine.begin(session.key, begun, &settings, at);
         self.header.machine.next_number()
     }
@@ -395,13 +359,7 @@ impl State {
         }
         let mut session = self.take(intent.session)?;
         match outcome {
-            Outcome::Done => {
-                if let Some(pending) = &mut session.recovery.pending
-                    && matches!(pending.stage, Stage::Ending { .. })
-                {
-                    pending.ended_by_us = true;
-                }
-            }
+            Outcome::Done => session.recovery.note_signalled(),
             Outcome::Changed { what } => {
                 self.header.machine.end(session.key);
                 let why = format!("not done: {what}");
@@ -424,52 +382,46 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+        let is_gone = !session.may_live() && !matches!(*session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
             // Coord did not end a process that crashed before the signal. Otherwise the action's outcome tells
             // whether the signal was sent, unless the coordinator was restarted in between.
-            let has_crashed = matches!(session.presence, Presence::Crashed { .. });
-            if let Some(pending) = &mut session.recovery.pending {
-                let is_end_known = pending.ended_by_us || has_crashed;
-                if !is_end_known && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
-                    return;
-                }
-                pending.ended_by_us |= !has_crashed;
-                pending.died_at = Some(at);
-                pending.stage = Stage::Waiting { until: at.awake };
+            let has_crashed = matches!(*session.presence, Presence::Crashed { .. });
+            let was_sent = session.recovery.pending.as_ref().is_none_or(|one| one.ended_by_us);
+            let is_end_known = was_sent || has_crashed;
+            if !is_end_known && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
+                return;
             }
+            session.recovery.note_ended(has_crashed, at);
             harm::record(session, fx);
             return self.try_now(session, at.awake, at, fx);
         }
         if at.awake < since.plus_ms(self.header.settings.end_within_ms) {
             return;
         }
-        let was_sent = session.recovery.pending.as_ref().is_some_and(|pending| pending.ended_by_us);
+        let pending = session.recovery.pending.as_ref();
+        let was_sent = pending.is_some_and(|pending| pending.ended_by_us);
+        let was_hung = pending.is_some_and(|pending| pending.still.is_some());
         let shows_life = since < session.sign;
-        let still = session.recovery.pending.as_mut().and_then(|pending| pending.still.as_mut());
-        let stop = match (was_sent, signal, still) {
+        let stop = match (was_sent, signal, was_hung) {
             // The coordinator was not running when the signal was to be sent. The step is decided again, on a new
             // look.
             (false, ..) => {
                 let why = "whether the signal was sent is unknown";
                 Stop::wait(Obstacle::SignalUnknown, why, at.awake)
             }
-            (true, Signal::Term, Some(_)) if shows_life => {
-                if let Some(pending) = &mut session.recovery.pending {
-                    pending.still = None;
-                    // The attempt is over: the next one is charged again.
-                    pending.begun = None;
-                }
+            (true, Signal::Term, true) if shows_life => {
+                session.recovery.withdraw_still();
                 let why = "the client showed activity after SIGTERM";
                 Stop::wait(Obstacle::LifeAfterSignal, why, at.awake)
             }
-            (true, Signal::Term, Some(still)) => {
-                still.asked_at = Some(at.awake);
+            (true, Signal::Term, true) => {
+                session.recovery.note_outlived(at);
                 let why = "the hung client did not end on SIGTERM";
                 Stop::wait(Obstacle::OutlivedSignal, why, at.awake)
             }
-            (true, Signal::Term, None) => {
+            (true, Signal::Term, false) => {
                 let why = "the client did not end on SIGTERM; an idle client is not killed";
                 Stop::operator("S0-26", why)
             }
@@ -486,13 +438,13 @@ fn concerns(session: &Session) -> bool {
     let is_unweighed = session.signature.as_ref().is_some_and(|signature| !signature.is_weighed);
     session.recovery.pending.is_some()
         || is_unweighed
-        || matches!(session.presence, Presence::Crashed { .. })
+        || matches!(*session.presence, Presence::Crashed { .. })
 }
 
 /// H-42: whether another process than the recovery's harness holds the session, and coord did not start that
 /// process.
 fn is_taken_over(session: &Session, pending: &Pending) -> bool {
-    let Some(owner) = &session.owner else { return true };
+    let Some(owner) = &*session.owner else { return true };
     let process = owner.id.process;
     match pending.stage {
         Stage::Claimed { process: ours, .. } | Stage::Started { process: ours, .. } => {

@@ -285,7 +285,7 @@ fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
     if session.left.is_some() {
         return Err(Stop::close("H-36", "the conversation was cleared or left"));
     }
-    match &session.presence {
+    match &*session.presence {
         Presence::Ended { reason: Some(EndReason::Other) | None, .. } if by_us => Ok(()),
         Presence::Ended { reason: Some(EndReason::Other) | None, .. } => {
             Err(Stop::close("S0-25f", "it exited by itself, by a signal, or with its pane"))

@@ -17,18 +17,18 @@ pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effec
         return;
     }
     let is_alive = session.may_live();
-    let Some(pending) = &mut session.recovery.pending else { return };
+    let Some(pending) = &session.recovery.pending else { return };
     let is_its = event.harness.as_ref().is_some_and(|one| one.process() == pending.harness);
     if !is_its || !pending.is_ended_by_us() {
         return;
     }
+    let has_died = !is_alive && pending.died_at.is_some();
     if pending.is_under_way() || !is_alive {
-        pending.prompt_ms = Some(event.wall_ms);
+        session.recovery.note_late_prompt(event.wall_ms);
     } else {
-        // The harness outlived the signal, and its user continues with it. Its next end is not coord's doing.
-        pending.ended_by_us = false;
+        session.recovery.outlive_signal();
     }
-    if !is_alive && pending.died_at.is_some() {
+    if has_died {
         record(session, fx);
     }
 }
@@ -37,8 +37,7 @@ pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effec
 pub(super) fn record(session: &mut Session, fx: &mut Effects) {
     let pending = session.recovery.pending.as_ref().filter(|pending| pending.ended_by_us);
     let Some(prompt_ms) = pending.and_then(|pending| pending.prompt_ms) else { return };
-    let recovery = &mut session.recovery;
-    recovery.harmed_prompts = recovery.harmed_prompts.saturating_add(1);
+    session.recovery.count_harm();
     let time = time_of(prompt_ms);
     let saw = format!("a prompt arrived at {time} while coord ended the client");
     fx.decide(session, "H-53", &saw, "recorded as harm; a notice is shown");

@@ -20,35 +20,23 @@ const HUNG_MS: u64 = 60_000;
 /// Interval of the looks during that time, in milliseconds.
 const LOOK_EVERY_MS: u64 = 10_000;
 
-impl Pending {
-    /// Applies a look at a harness in a turn. `sign` is the last sign of life from hooks, registry or screen. Each
-    /// of these voids the evidence so far.
-    pub(super) fn note_still(&mut self, proof: &Proof, sign: Awake, awake: Awake) {
-        let Some(ran_ns) = proof.ran_ns else { return self.set_still(None) };
-        let anew =
-            |asked_at| Still { ran_ns, since: awake, asked_at, pane: Some(proof.pane.clone()) };
-        let still = match self.still.clone() {
-            // The signal itself wakes the main thread, so what follows is measured from this look.
-            Some(Still { since, asked_at: Some(asked), .. }) if since < asked && sign <= asked => {
-                anew(Some(asked))
-            }
-            Some(still) if still.is_unchanged(ran_ns, &proof.pane, sign) => still,
-            Some(_) | None => anew(None),
-        };
-        self.set_still(Some(still));
-    }
-
-    /// Stores what was last seen of the main thread. If a case is withdrawn after SIGTERM, its attempt is over:
-    /// the next one is charged again (G5).
-    pub(super) fn set_still(&mut self, still: Option<Still>) {
-        let is_asked =
-            |still: &Option<Still>| still.as_ref().is_some_and(|one| one.asked_at.is_some());
-        if is_asked(&self.still) && !is_asked(&still) {
-            self.begun = None;
+/// What a look at a harness in a turn shows of its main thread. Each sign of life from hooks, registry or screen voids
+/// the evidence so far.
+pub(super) fn next_still(session: &Session, proof: &Proof, awake: Awake) -> Option<Still> {
+    let (ran_ns, sign) = (proof.ran_ns?, session.sign);
+    let anew = |asked_at| Still { ran_ns, since: awake, asked_at, pane: Some(proof.pane.clone()) };
+    let before = session.recovery.pending.as_ref().and_then(|pending| pending.still.clone());
+    Some(match before {
+        // The signal itself wakes the main thread, so what follows is measured from this look.
+        Some(Still { since, asked_at: Some(asked), .. }) if since < asked && sign <= asked => {
+            anew(Some(asked))
         }
-        self.still = still;
-    }
+        Some(still) if still.is_unchanged(ran_ns, &proof.pane, sign) => still,
+        Some(_) | None => anew(None),
+    })
+}
 
+impl Pending {
     fn is_hung(&self, awake: Awake) -> bool {
         let is_proof = |still: &Still| {
             let is_of_now = still.asked_at.is_none_or(|asked| asked <= still.since);
@@ -70,7 +58,7 @@ impl Still {
 
 /// Leaves an open turn alone, and has it looked at once it has been open for long.
 pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
-    let since = match session.turn {
+    let since = match *session.turn {
         Turn::Open { since, .. } if !session.background.is_any() => since,
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
             return Err(Stop::until_event(Obstacle::TurnOpen, TURN_OPEN));

@@ -9,7 +9,7 @@ use coord_model::{Awake, Kind, Moment, ProcessRef, SessionKey};
 use super::guards::{Stop, busy};
 use crate::effects::Effects;
 use crate::records::{
-    Cause, Ending, Last, NEVER, Owner, OwnerProof, Pending, Presence, Session, Stage, State, Turn,
+    Cause, Ending, NEVER, Owner, OwnerProof, Pending, Presence, Session, Stage, State, Turn,
 };
 
 /// Lifetime of an order by hand for a living session, in milliseconds: such an order is for the moment (H-53).
@@ -66,7 +66,7 @@ impl State {
 
     /// S0-28a: opens one case for a crash, whatever else is known of the session.
     fn open_for_death(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
-        let died = match session.presence {
+        let died = match *session.presence {
             Presence::Crashed { at } => at,
             Presence::Alive
             | Presence::Dying { .. }
@@ -79,13 +79,8 @@ impl State {
         if session.recovery.judged == Some(process) || session.kind == Some(Kind::Headless) {
             return;
         }
-        session.recovery.judged = Some(process);
-        if let Some(pending) = &mut session.recovery.pending {
-            if !pending.is_under_way() {
-                pending.died_at = Some(died);
-                pending.cause = if pending.by_hand { pending.cause } else { Cause::Death };
-                pending.stage = Stage::Waiting { until: at.awake };
-            }
+        session.recovery.judge_death(process, died, at);
+        if session.recovery.pending.is_some() {
             return;
         }
         let settings = self.header.settings.clone();
@@ -96,8 +91,8 @@ impl State {
         }
         let mut pending = Pending::new(Cause::Death, process, at);
         pending.died_at = Some(died);
-        pending.was_working = matches!(session.turn, Turn::Open { .. });
-        session.recovery.pending = Some(pending);
+        pending.was_working = matches!(*session.turn, Turn::Open { .. });
+        session.recovery.open(pending);
         fx.decide(session, "S0-28a", "the client crashed", "a recovery is pending");
     }
 
@@ -114,21 +109,19 @@ impl State {
         let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
         let in_cooldown =
             session.recovery.cooldown.as_ref().is_some_and(|hold| hold.lasts(at.awake));
-        if let Some(signature) = &mut session.signature {
-            signature.is_weighed = true;
-        }
+        session.signature.weigh();
         let saw = "a crash signature is on the screen of a live client";
         if session.recovery.pending.is_some() {
             fx.decide(session, "S0-09", saw, "ignored: a recovery is already pending");
         } else if in_cooldown {
-            session.recovery.dropped = session.recovery.dropped.saturating_add(1);
+            session.recovery.drop_detection();
             fx.decide(session, "S0-14", saw, "ignored: the last attempt was a moment ago");
         } else if !is_wanted || self.is_ours(session, false).is_err() {
             fx.decide(session, "H-07", saw, "kept as evidence: not recovered automatically");
         } else {
             let mut pending = Pending::new(Cause::Signature, process, at);
             pending.stage = Stage::Waiting { until: NEVER };
-            session.recovery.pending = Some(pending);
+            session.recovery.open(pending);
             fx.decide(session, "S0-08", saw, "a recovery is pending until the session is idle");
         }
     }
@@ -148,16 +141,11 @@ impl State {
             (Err(stop), _) => fx.decide(&session, stop.rule, "a person asked for it", &stop.why),
             (Ok(()), None) => (),
             (Ok(()), Some(process)) => {
-                session.recovery.needs_operator = None;
-                session.recovery.cooldown = None;
                 let died = (!session.may_live()).then_some(at);
                 let mut pending = Pending::new(cause, process, at);
                 pending.died_at = died;
                 pending.when_idle = wish.when_idle;
-                // The transcript that an earlier look locked is released under its own session id (H-13).
-                let before = session.recovery.pending.take();
-                pending.session_id = before.map(|before| before.session_id).unwrap_or_default();
-                session.recovery.pending = Some(pending);
+                session.recovery.open_on_request(pending);
                 fx.decide(&session, "G6", "a person asked for it", "a recovery is pending");
             }
         }
@@ -227,7 +215,7 @@ impl Session {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let Some(pending) = self.recovery.pending.take() else { return };
+        let Some(pending) = &self.recovery.pending else { return };
         let cause = pending.cause.words();
         let (saw, did) = match &ending {
             Ending::Verified => (cause.to_owned(), "recovered and verified"),
@@ -236,6 +224,6 @@ impl Session {
             Ending::Failed { why } => (format!("{cause}; {why}"), "given up"),
         };
         fx.decide(self, rule, &saw, did);
-        self.recovery.last = Some(Last { at, outcome: ending });
+        self.recovery.close(ending, at);
     }
 }

@@ -8,7 +8,7 @@ use coord_model::{Action, Awake, Moment};
 
 use super::guards::{Stop, Then};
 use crate::effects::{Effects, SHOWN_MS};
-use crate::records::{Ending, Flag, Last, NEVER, Obstacle, Session, Stage, State};
+use crate::records::{Ending, Flag, NEVER, Obstacle, Session, Stage, State};
 
 /// Age at which a waiting recovery is reported to its user, in milliseconds (H-35).
 const NOTICE_MS: u64 = 1_800_000;
@@ -22,24 +22,10 @@ impl State {
     /// Ends a failed attempt. The next one waits, within the limits of G5 (S0-21 to S0-23).
     pub(super) fn fail(&mut self, session: &mut Session, why: &str, at: Moment, fx: &mut Effects) {
         let settings = self.header.settings.clone();
-        session.recovery.budget.failed(at.awake);
+        let harness = session.owner.as_ref().map(|owner| owner.id.process);
+        session.recovery.fail(why, harness, at);
         self.header.machine.end(session.key);
         self.header.machine.on_failure(why, &settings, at);
-        session.recovery.last = Some(Last { at, outcome: Ending::Failed { why: why.into() } });
-        let harness = session.owner.as_ref().map(|owner| owner.id.process);
-        if let Some(pending) = &mut session.recovery.pending {
-            if let Some(harness) = harness.filter(|harness| *harness != pending.harness) {
-                // The resumed client died, and coord did not end it (H-06).
-                pending.harness = harness;
-                pending.died_at = Some(at);
-                pending.ended_by_us = false;
-                pending.still = None;
-            }
-            pending.begun = None;
-            pending.changes = 0;
-            pending.prompt = None;
-            pending.stage = Stage::Waiting { until: at.awake };
-        }
         fx.decide(session, "S0-21", why, "the attempt failed; the recovery stays pending");
         self.try_now(session, at.awake, at, fx);
     }
@@ -60,13 +46,13 @@ impl State {
             Then::Limit if !session.may_live() => {
                 self.header.machine.end(session.key);
                 flag(session, stop.rule, &stop.why, at, fx);
-                mark_as_limit(session);
+                session.recovery.mark_flag_as_limit();
                 wait(session, Obstacle::Limit, &stop.why, NEVER, at, fx);
             }
             then @ (Then::Limit | Then::Operator) => {
                 flag(session, stop.rule, &stop.why, at, fx);
                 if then == Then::Limit {
-                    mark_as_limit(session);
+                    session.recovery.mark_flag_as_limit();
                 }
                 self.close(session, stop.rule, Ending::Failed { why: stop.why }, at, fx);
             }
@@ -94,9 +80,7 @@ impl State {
 
 /// Delay of the next look, if something changes between each proof and its act. It grows each time.
 pub(super) fn again_ms(session: &mut Session) -> u64 {
-    let Some(pending) = &mut session.recovery.pending else { return AGAIN_MS };
-    let doublings = pending.changes.min(AGAIN_DOUBLED);
-    pending.changes = pending.changes.saturating_add(1);
+    let doublings = session.recovery.count_change().min(AGAIN_DOUBLED);
     AGAIN_MS.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(1))
 }
 
@@ -114,9 +98,9 @@ pub(super) fn notify_of_wait(session: &mut Session, at: Moment, fx: &mut Effects
         return;
     }
     let pane = session.proved_pane().map(|(pane, _)| pane);
-    let Some(pending) = &mut session.recovery.pending else { return };
-    pending.is_notified = true;
+    let Some(pending) = &session.recovery.pending else { return };
     let saw = format!("the recovery has waited for half an hour: {}", pending.waits_for);
+    session.recovery.note_notified();
     if let Some(pane) = pane {
         let text = format!("coord: {saw}");
         fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
@@ -133,16 +117,7 @@ pub(super) fn wait(
     at: Moment,
     fx: &mut Effects,
 ) {
-    let Some(pending) = &mut session.recovery.pending else { return };
-    pending.stage = Stage::Waiting { until };
-    let is_new = pending.obstacle != Some(obstacle);
-    if is_new {
-        pending.obstacle = Some(obstacle);
-        pending.waits_since = at;
-        pending.is_notified = false;
-    }
-    if is_new || pending.waits_for != why {
-        pending.waits_for = why.into();
+    if session.recovery.wait(obstacle, why, until, at) {
         fx.decide(session, obstacle.rule(), why, "the recovery waits");
     }
 }
@@ -155,16 +130,9 @@ pub(super) fn flag(
     at: Moment,
     fx: &mut Effects,
 ) {
-    session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at, is_limit: false });
+    session.recovery.raise_flag(Flag { reason: why.into(), since: at, is_limit: false });
     let did = format!("needs you; to resume by hand: {}", by_hand(session));
     fx.decide(session, rule, why, &did);
-}
-
-/// Marks the flag as one that a limit on repeated acts led to.
-fn mark_as_limit(session: &mut Session) {
-    if let Some(flag) = &mut session.recovery.needs_operator {
-        flag.is_limit = true;
-    }
 }
 
 /// The command that a person would type.

@@ -83,14 +83,10 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let mut session = self.take(key)?;
-        if let Some(pending) = &mut session.recovery.pending
+        if let Some(pending) = &session.recovery.pending
             && matches!(&pending.stage, Stage::Placing { nonce: placed, .. } if placed == nonce)
         {
-            let since = at.awake;
-            pending.stage = Stage::Claimed { process, since, asked: None };
-            pending.typed = None;
-            pending.claimed = Some(process);
-            pending.is_start_heard = false;
+            session.recovery.claim(process, at);
             fx.ask(Effect::WatchProcess { process });
         }
         self.put(session);
@@ -106,9 +102,7 @@ impl State {
             session.recovery.claimer() == Some(process) && session.session_id == event.session_id
         });
         if is_its && let Some(mut session) = self.take(key) {
-            if let Some(pending) = &mut session.recovery.pending {
-                pending.is_start_heard = true;
-            }
+            session.recovery.note_start_heard();
             self.put(session);
         }
     }
@@ -177,10 +171,7 @@ impl State {
             return;
         }
         if is_owner && has_reported {
-            if let Some(pending) = &mut session.recovery.pending {
-                let since = at.awake;
-                pending.stage = Stage::Started { process, since, asked: None, is_sole: false };
-            }
+            session.recovery.start(process, at);
             return;
         }
         let other = self.local_owner(process).and_then(|owner| self.key_of_owner(&owner));
@@ -190,9 +181,7 @@ impl State {
         }
         if asked.is_none() && since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
             let number = self.header.machine.next_number();
-            if let Some(pending) = &mut session.recovery.pending {
-                pending.stage = Stage::Claimed { process, since, asked: Some(number) };
-            }
+            session.recovery.begin_look_at_resumed(number);
             if let Some(subject) = subject(session, process, true) {
                 fx.act(Action::Prove { intent: intent(session, number), subject });
             }
@@ -206,17 +195,14 @@ impl State {
         else {
             return;
         };
-        if self.has_ended(session, at, fx) || matches!(session.presence, Presence::Dying { .. }) {
+        if self.has_ended(session, at, fx) || matches!(*session.presence, Presence::Dying { .. }) {
             return;
         }
         let settings = &self.header.settings;
         let is_due = session.two_owners || since.plus_ms(SOLE_MS) <= at.awake;
         if asked.is_none() && is_due {
             let number = self.header.machine.next_number();
-            if let Some(pending) = &mut session.recovery.pending {
-                let asked = Some(number);
-                pending.stage = Stage::Started { process, since, asked, is_sole };
-            }
+            session.recovery.begin_look_at_resumed(number);
             if let Some(subject) = subject(session, process, true) {
                 fx.act(Action::Prove { intent: intent(session, number), subject });
             }
@@ -234,7 +220,7 @@ impl State {
 
     /// Whether the resumed client is gone. If so, decides what becomes of the recovery.
     fn has_ended(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) -> bool {
-        match session.presence {
+        match *session.presence {
             Presence::Alive | Presence::Dying { .. } => return false,
             Presence::Ended { reason: Some(reason), .. } if reason != EndReason::Other => {
                 let why = "a person ended it at once".into();
@@ -279,7 +265,6 @@ impl State {
         &mut self,
         session: &mut Session,
         process: ProcessRef,
-        since: Awake,
         proof: &Proof,
         at: Moment,
         fx: &mut Effects,
@@ -287,11 +272,7 @@ impl State {
         if session.two_owners || !proof.owners.is_empty() {
             return self.end_our_own(session, process, proof, at, fx);
         }
-        if let Some(pending) = &mut session.recovery.pending
-            && let Stage::Started { asked, .. } = pending.stage
-        {
-            pending.stage = Stage::Started { process, since, asked, is_sole: true };
-        }
+        session.recovery.note_sole();
     }
 
     /// H-13: handles a session that two processes hold. Coord's client is ended if it received no prompt. The
@@ -329,11 +310,8 @@ impl State {
     }
 
     fn verified(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
-        session.recovery.budget.succeeded();
-        session.recovery.verified_at = Some(at.awake);
-        session.recovery.needs_operator = None;
         let quiet_ms = self.header.settings.cooldown_success_ms;
-        session.recovery.cooldown = Some(Hold::new("it was recovered a moment ago", at, quiet_ms));
+        session.recovery.verify(Hold::new("it was recovered a moment ago", at, quiet_ms), at);
         self.header.machine.on_success();
         harm::notify_of_prompt(session, fx);
         notify_of_dropped_mode(session, fx);
@@ -401,12 +379,9 @@ pub(super) fn waits_for_its_user(
         PaneState::Client { screen: Some(Screen::Trust | Screen::Dialog | Screen::Question), .. }
     );
     if is_dialog {
-        if let Some(pending) = &mut session.recovery.pending {
-            pending.obstacle = Some(Obstacle::Dialog);
-            pending.waits_for = "a dialog is open in the resumed client".into();
-            pending.waits_since = at;
-        }
-        fx.decide(session, "H-43", "a dialog is open in the resumed client", "left to a person");
+        let why = "a dialog is open in the resumed client";
+        session.recovery.wait_in_step(Obstacle::Dialog, why, at);
+        fx.decide(session, "H-43", why, "left to a person");
     } else {
         let why = "the resumed client has not reported its start";
         flag(session, "H-43", why, at, fx);

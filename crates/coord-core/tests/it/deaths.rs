@@ -53,7 +53,7 @@ fn h_05_an_entry_never_seen_proves_nothing_by_its_absence() {
     world.hook("s1", 100, PROMPT);
     world.die(100, Registry::Absent);
     assert_eq!(world.state_of("s1"), SessionState::Unknown);
-    assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
+    assert!(matches!(*world.session("s1").presence, Presence::Gone { .. }));
 }
 
 // The client may withdraw its entry a moment before its process is gone.
@@ -96,9 +96,9 @@ fn h_05_facts_that_do_not_come_are_not_waited_for() {
     let mut world = in_a_turn();
     world.exit(100);
     world.pass(4.9);
-    assert!(matches!(world.session("s1").presence, Presence::Dying { .. }));
+    assert!(matches!(*world.session("s1").presence, Presence::Dying { .. }));
     world.pass(0.2);
-    assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
+    assert!(matches!(*world.session("s1").presence, Presence::Gone { .. }));
     assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 

@@ -20,7 +20,7 @@ fn r_07_one_record_follows_a_cleared_id() {
     world.hook("s2", 100, CLEAR);
     let session = world.session("s2");
     assert_eq!(session.session_id, "s2");
-    assert_eq!(session.previous_ids, ["s1"]);
+    assert_eq!(*session.previous_ids, ["s1"]);
     assert_eq!(world.session("s1").key, session.key);
     assert_eq!(world.state.sessions().len(), 1);
 }
@@ -35,7 +35,7 @@ fn r_07_late_events_of_the_old_id_do_not_lead_back() {
     world.late_hook("s0", 100, TOOL, 40.0);
     let session = world.session("s2");
     assert_eq!((session.session_id.as_str(), session.shown.state), ("s2", SessionState::Idle));
-    assert_eq!(session.previous_ids, ["s1", "s0"]);
+    assert_eq!(*session.previous_ids, ["s1", "s0"]);
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
     let mut world = in_a_turn();
     world.interrupted(100);
     assert_eq!(world.state_of(ID), SessionState::Idle);
-    assert!(matches!(world.session(ID).turn, Turn::Interrupted { .. }));
+    assert!(matches!(*world.session(ID).turn, Turn::Interrupted { .. }));
     // One that is older than the prompt is of the turn before.
     world.hook(ID, 100, PROMPT);
     let interrupted_ms = Some(world.now().wall_ms - 60_000);

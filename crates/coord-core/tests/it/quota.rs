@@ -312,7 +312,7 @@ fn an_api_that_does_not_answer_is_tried_again() {
         world.hook("s1", PID, HookKind::StopFailure(error.into()));
         world.says("s1", PID, RegistryStatus::Idle);
         world.pass(24.0 * 3_600.0);
-        assert_eq!((wakes(&mut world), world.session("s1").quota), (vec![], None), "{error}");
+        assert_eq!((wakes(&mut world), *world.session("s1").quota), (vec![], None), "{error}");
     }
 }
 
@@ -387,5 +387,5 @@ fn an_older_error_says_nothing_of_an_interrupted_turn() {
     world.says("s1", PID, RegistryStatus::Idle);
     world.pass(2.0);
     transcript_fails(&mut world, "rate_limit", 30);
-    assert_eq!((world.state_of("s1"), world.session("s1").quota), (SessionState::Idle, None));
+    assert_eq!((world.state_of("s1"), *world.session("s1").quota), (SessionState::Idle, None));
 }

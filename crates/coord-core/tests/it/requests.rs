@@ -213,7 +213,7 @@ fn h_38_an_unverified_request_asks_nobody() {
     let request = RequestId(event.id);
     world.send(event);
     assert_eq!(may(&world, request), Err(NotAnswerable::Headless));
-    assert_eq!(world.session("s1").needs, []);
+    assert_eq!(*world.session("s1").needs, []);
 }
 
 // H-38: the bound is for all prompts of a run together.
@@ -232,7 +232,7 @@ fn h_38_a_headless_run_waits_no_longer_in_all_than_its_bound() {
     assert_eq!(may(&world, second), Ok(()));
     world.pass(2.0);
     assert_eq!(may(&world, second), Err(NotAnswerable::Headless));
-    assert_eq!(world.session("s1").needs, []);
+    assert_eq!(*world.session("s1").needs, []);
     let third = asks(&mut world, "Write", None);
     assert_eq!(may(&world, third), Err(NotAnswerable::Headless), "nothing is left of it");
 }

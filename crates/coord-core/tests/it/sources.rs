@@ -135,7 +135,7 @@ fn r_01_the_registry_shows_an_interrupt_at_once() {
     world.pass(5.0);
     says(&mut world, RegistryStatus::Idle);
     assert_eq!(world.state_of("s1"), SessionState::Idle);
-    assert!(matches!(world.session("s1").turn, Turn::Interrupted { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Interrupted { .. }));
     world.hook("s1", 100, PROMPT);
     assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", 100, STOP);
@@ -184,7 +184,7 @@ fn r_21_a_registry_that_does_not_follow_is_a_disagreement() {
     world.pass(60.0);
     world.hook("s1", 100, PROMPT);
     assert_eq!(
-        (world.state_of("s1"), world.session("s1").contested),
+        (world.state_of("s1"), *world.session("s1").contested),
         (SessionState::Running, None)
     );
     world.pass(1.9);
@@ -241,7 +241,7 @@ fn r_21_a_session_no_hook_reported_is_listed_and_becomes_an_ordinary_one() {
     assert!(world.session("s1").last.is_none());
     // The same process under another id, as after /clear: only the registry tells.
     world.registry(100, entry("s2", Some(RegistryStatus::Idle), changed_ms + 1), false);
-    assert_eq!(world.session("s2").previous_ids, ["s1"]);
+    assert_eq!(*world.session("s2").previous_ids, ["s1"]);
     world.pass(1.0);
     world.hook("s2", 100, PROMPT);
     assert_eq!(world.state_of("s2"), SessionState::Running);

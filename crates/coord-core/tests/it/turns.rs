@@ -360,7 +360,7 @@ fn h_31_stamps_of_an_older_boot_make_nothing_late() {
     world.reboot();
     assert!(world.mono_ns(0.0) < before);
     without_process(&mut world, STOP);
-    assert!(matches!(world.session("s1").turn, Turn::Closed { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Closed { .. }));
     assert_eq!(world.session("s1").counts.late, 0);
     assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
 }
@@ -386,7 +386,7 @@ fn r_02_the_turn_of_queued_prompts_is_known_by_the_id_of_its_first_event() {
             "{first:?}: b was interrupted, c is over"
         );
         of_turn(&mut lost, "b", PROMPT);
-        assert!(matches!(lost.session("s1").turn, Turn::Open { queued: 1.., .. }), "{first:?}");
+        assert!(matches!(*lost.session("s1").turn, Turn::Open { queued: 1.., .. }), "{first:?}");
         of_turn(&mut lost, "c", STOP);
         assert_eq!(
             lost.state_of("s1"),
@@ -411,7 +411,7 @@ fn an_edge_that_comes_late_forgets_no_newer_result() {
     world.late_hook("s1", 100, PROMPT, 20.0);
     call(&mut world, HookKind::PermissionRequest, 9, 10.0);
     assert_eq!(world.state_of("s1"), SessionState::Running, "it was answered");
-    assert_eq!(world.session("s1").waits, []);
+    assert_eq!(*world.session("s1").waits, []);
     call(&mut world, HookKind::PermissionRequest, 8, 10.0);
     assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission, "that is another call's");
 }
@@ -485,7 +485,7 @@ fn r_07_a_late_end_of_the_conversation_before_does_not_end_the_next_one() {
         world.hook("s1", 100, HookKind::SessionEnd(reason));
         assert_eq!(world.state_of("s2"), SessionState::Running, "{reason:?}");
         let session = world.session("s2");
-        assert!(matches!(session.turn, Turn::Open { .. }), "{reason:?}");
+        assert!(matches!(*session.turn, Turn::Open { .. }), "{reason:?}");
         assert_eq!((&*session.session_id, session.left), ("s2", None), "{reason:?}");
         world.hook("s2", 100, STOP);
         assert_eq!(world.state_of("s2"), SessionState::Idle, "{reason:?}");

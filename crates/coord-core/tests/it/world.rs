@@ -326,12 +326,12 @@ fn acts_only_where_it_may(state: &State, effect: &Effect, awake: Awake) {
         // H-07: in a turn only one whose main thread stood still for a minute.
         let still = session.recovery.pending.as_ref().and_then(|pending| pending.still.as_ref());
         let is_hung = still.is_some_and(|still| 60_000 <= awake.ms_since(still.since));
-        let in_a_turn = matches!(session.turn, Turn::Open { .. });
+        let in_a_turn = matches!(*session.turn, Turn::Open { .. });
         assert!(is_hung || !in_a_turn, "{action:?} in a turn");
         assert!(session.waits.is_empty() && !session.background.is_any(), "{action:?}");
     } else {
         let is_users = matches!(
-            session.presence,
+            *session.presence,
             Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
         );
         assert!(!is_users && session.left.is_none() && !session.two_owners, "{action:?}");

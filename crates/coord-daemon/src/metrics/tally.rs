@@ -49,7 +49,7 @@ struct Counted {
 
 impl Counted {
     fn of(session: &Session) -> Self {
-        let crash = match session.presence {
+        let crash = match *session.presence {
             Presence::Crashed { at } => Some(at.wall_ms),
             Presence::Alive
             | Presence::Dying { .. }

@@ -360,7 +360,7 @@ impl Simulation {
 
 /// When a session ended, milliseconds since 1970.
 fn end_of(session: &Session) -> Option<u64> {
-    match session.presence {
+    match *session.presence {
         Presence::Alive | Presence::Dying { .. } => None,
         Presence::Ended { at, .. }
         | Presence::Interrupted { at, .. }

@@ -158,7 +158,7 @@ fn an_end_that_could_not_be_recorded_is_no_fresh_one() {
         world.machine.get().disk.disarm();
         world.pass(60_000);
         let state = world.serving.coordinator().state();
-        let owner = state.session_of(client).and_then(|session| session.owner.clone()).unwrap();
+        let owner = state.session_of(client).and_then(|session| (*session.owner).clone()).unwrap();
         assert!(matches!(owner.seen_alive, Some((false, _))), "{owner:?}");
         let lived_ms = if is_full { 0..=seen_ms } else { seen_ms..=ended_ms };
         assert!(lived_ms.contains(&owner.lived_until_ms), "{is_full} {lived_ms:?} {owner:?}");

@@ -72,7 +72,7 @@ pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect
             until: (*until != Awake(u64::MAX)).then(|| rfc3339(wall_ms(state, *until, now))),
         });
     }
-    if let (Some(quota), Some(until)) = (session.quota, state.quota_at(session)) {
+    if let (Some(quota), Some(until)) = (*session.quota, state.quota_at(session)) {
         return Some(inspect::Hold {
             reason: format!(
                 "waits for {}; coord then wakes the session to check",

@@ -132,7 +132,7 @@ fn r_10_a_look_at_what_the_dead_left_ends_no_turn() {
         }
         world.screen(100, Screen::Prompt);
         world.screen(100, Screen::Prompt);
-        assert!(matches!(world.session("s1").turn, Turn::Open { .. }), "{has_registry}");
+        assert!(matches!(*world.session("s1").turn, Turn::Open { .. }), "{has_registry}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{OwnerId, Presence, RegistryFact, Session, State, Turn, step};
+use coord_core::{OwnerId, Presence, Recovery, RegistryFact, Session, State, Turn, step};
 use coord_model::{EndReason, Event, HookEvent, HookKind, ProcessRef, SessionKey, SessionState};
 
 use crate::world::World;
@@ -67,10 +67,10 @@ impl Step<'_> {
     /// H-05: crashed needs a positive sign at the moment it is judged: the entry left behind, or an
     /// open turn.
     fn crashes_have_a_sign(&self) {
-        let is_crashed = |one: &Session| matches!(one.presence, Presence::Crashed { .. });
+        let is_crashed = |one: &Session| matches!(*one.presence, Presence::Crashed { .. });
         for after in self.after.state.sessions().filter(|after| is_crashed(after)) {
-            let is_left_behind = matches!(after.registry, RegistryFact::LeftBehind { .. });
-            let is_open = matches!(after.turn, Turn::Open { .. });
+            let is_left_behind = matches!(*after.registry, RegistryFact::LeftBehind { .. });
+            let is_open = matches!(*after.turn, Turn::Open { .. });
             let was_so = record(self.before, after.key).is_some_and(is_crashed);
             assert!(was_so || is_left_behind || is_open, "crashed without a sign");
         }
@@ -101,8 +101,8 @@ impl Step<'_> {
             return;
         }
         for after in self.after.state.sessions() {
-            let before = record(self.before, after.key).map_or(Turn::None, |before| before.turn);
-            assert_eq!(before, after.turn, "a subagent's {} moved the turn", hook.kind.name());
+            let before = record(self.before, after.key).map_or(Turn::None, |before| *before.turn);
+            assert_eq!(before, *after.turn, "a subagent's {} moved the turn", hook.kind.name());
         }
     }
 
@@ -139,13 +139,19 @@ fn late_changes_nothing(before: &Session, after: &Session, hook: &HookEvent) {
     let mut expected = before.clone();
     if matches!(hook.kind, HookKind::SessionEnd(_)) {
         // What it tells of another process is of that one alone (G6).
-        expected.recovery.passed_on = after.recovery.passed_on;
+        let passed_on = before.recovery.passed_on;
+        assert_eq!(*before.recovery, Recovery { passed_on, ..(*after.recovery).clone() });
+        expected.recovery.clone_from(&after.recovery);
     }
     let is_stop = matches!(hook.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
-    if let (true, Turn::Open { queued, .. }) = (is_stop, &mut expected.turn) {
-        *queued = queued.saturating_sub(1);
-    }
-    let is_turn = after.turn == before.turn || after.turn == expected.turn;
+    let answered = match *before.turn {
+        Turn::Open { since, queued } if is_stop => {
+            Turn::Open { since, queued: queued.saturating_sub(1) }
+        }
+        turn
+        @ (Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. }) => turn,
+    };
+    let is_turn = after.turn == before.turn || after.turn == answered;
     assert!(is_turn, "a late event moved the turn: {:?} to {:?}", before.turn, after.turn);
     expected.turn = after.turn;
     expected.counts = after.counts;
@@ -238,7 +244,7 @@ impl Known {
 
 /// G6: its user's own end has one word.
 fn its_users_end_is_a_stop(session: &Session) {
-    if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = session.presence {
+    if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = *session.presence {
         assert_eq!(session.shown.state, SessionState::Stopped);
     }
 }

@@ -32,7 +32,7 @@ const WIDTH: usize = 100;
 /// A record as the table shows it.
 fn view(session: &Session) -> String {
     let mut view = format!("{} ({})", labels::word(session.shown.state), session.shown.rule);
-    match session.turn {
+    match *session.turn {
         Turn::Open { queued: queued @ 1.., .. } => {
             let _ = write!(view, ", turn open + {queued}");
         }
@@ -46,7 +46,7 @@ fn view(session: &Session) -> String {
         let tool = if wait.tool.is_empty() { "a notification" } else { &wait.tool };
         let _ = write!(view, ", {tool} waits{agent}");
     }
-    if let Some((source, _)) = session.contested {
+    if let Some((source, _)) = *session.contested {
         let _ = write!(view, ", contested by {source:?}");
     }
     for (is_so, mark) in [
@@ -59,7 +59,7 @@ fn view(session: &Session) -> String {
             let _ = write!(view, ", {mark}");
         }
     }
-    if !matches!(session.presence, coord_core::Presence::Alive) {
+    if !matches!(*session.presence, coord_core::Presence::Alive) {
         let _ = write!(view, ", presence {}", labels::presence(&session.presence));
     }
     if session.session_id != "s1" {
@@ -77,7 +77,7 @@ fn view(session: &Session) -> String {
         Some(OwnerProof::Registered) => view.push_str(", registered by no client"),
         Some(OwnerProof::Claimed) => view.push_str(", only claimed"),
     }
-    match &session.owner {
+    match &*session.owner {
         Some(owner) if owner.id.process.pid != 100 => {
             let _ = write!(view, ", process {}", owner.id.process.pid);
         }

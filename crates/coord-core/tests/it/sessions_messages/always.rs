@@ -139,7 +139,7 @@ impl Seen {
             Step::Wake => {
                 for one in self.world.wakes() {
                     let session = self.world.session("s1");
-                    let is_open = matches!(session.turn, Turn::Open { .. });
+                    let is_open = matches!(*session.turn, Turn::Open { .. });
                     prop_assert!(!is_open && session.may_live(), "H-02: {:?}", session.turn);
                     self.hand(one, DeliveryPath::Wake)?;
                 }
@@ -225,7 +225,7 @@ impl Seen {
             Hook::Tool | Hook::Subagent => TOOL,
             Hook::Stop | Hook::StopActive | Hook::Spooled => STOP,
         };
-        let was_open = matches!(self.world.session("s1").turn, Turn::Open { .. });
+        let was_open = matches!(*self.world.session("s1").turn, Turn::Open { .. });
         let pid = self.pid;
         let change = |event: &mut HookEvent| {
             event.harness = Some(crate::world::harness(pid, None));

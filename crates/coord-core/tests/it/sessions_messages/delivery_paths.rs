@@ -27,7 +27,7 @@ fn a_prompt_of_a_closed_turn_is_a_door() {
     assert_eq!(world.asks(PROMPT, |_| ()), None, "H-30: it waits behind the open turn");
     assert_eq!(world.message(id(1)).word(), "pending");
     assert_eq!(world.asks(STOP, |_| ()), None, "R-02: the turn of the queued prompt is open");
-    assert!(matches!(world.session("s1").turn, Turn::Open { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Open { .. }));
 }
 
 // H-30, R-01: a prompt with another id says that the turn before is over: it opens one.
@@ -64,7 +64,7 @@ fn a_stop_delivers_once_a_turn() {
     world.sent([1, 2]);
     assert_eq!(world.takes(STOP), [id(1), id(2)]);
     assert_eq!(world.state_of("s1"), SessionState::Running, "the turn goes on");
-    assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Open { queued: 0, .. }));
     let awake = world.state.moment(world.now()).awake;
     assert_eq!(world.session("s1").wakes.used(awake).0, 1, "one turn, however many messages");
     world.sent([3]);

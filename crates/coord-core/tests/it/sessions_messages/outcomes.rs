@@ -370,7 +370,7 @@ fn a_prompt_beside_a_stop_that_was_not_answered() {
     let fence = world.message(id(1)).lease().unwrap().fence;
     world.hook("s1", PID, PROMPT);
     world.queue(QueueEvent::Returned { id: id(1), fence, why: "gone".into() });
-    assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Open { queued: 0, .. }));
     world.hook("s1", PID, STOP);
-    assert!(matches!(world.session("s1").turn, Turn::Closed { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Closed { .. }));
 }

@@ -210,7 +210,7 @@ fn an_interrupted_turn_and_background_work_are_rest() {
     world.pass(3.0);
     world.interrupted(PID);
     world.says("s1", PID, RegistryStatus::Idle);
-    assert!(matches!(world.session("s1").turn, Turn::Interrupted { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Interrupted { .. }));
     world.sent([1]);
     assert_eq!(world.wakes(), [id(1)]);
     world.hook("s1", PID, PROMPT);

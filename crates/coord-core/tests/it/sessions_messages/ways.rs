@@ -108,7 +108,7 @@ fn what_a_stop_could_not_bring_ends_no_later_turn() {
     world.queue(QueueEvent::Returned { id: id(1), fence, why: "gone".into() });
     assert!(world.message(id(1)).is_ready());
     assert_eq!(world.state_of("s1"), SessionState::Running);
-    assert!(matches!(world.session("s1").turn, Turn::Open { .. }));
+    assert!(matches!(*world.session("s1").turn, Turn::Open { .. }));
 }
 
 // H-30: a transcript is looked through for what left for its session, and for nothing that never did.
@@ -156,7 +156,7 @@ fn nobody_is_woken_whose_turn_was_not_seen_to_end() {
     world.hook("s1", PID, PROMPT);
     world.pass(5.0);
     world.says("s1", PID, RegistryStatus::Shell);
-    let turn = world.session("s1").turn;
+    let turn = *world.session("s1").turn;
     assert!(world.state_of("s1") == SessionState::Background && matches!(turn, Turn::Open { .. }));
     assert_eq!(world.wakes(), []);
     let why = "what the session is doing is unknown; delivered with its next prompt";
