@@ -14,7 +14,7 @@ use crate::death;
 use crate::effects::Effects;
 use crate::fusion;
 use crate::records::{
-    OwnerId, OwnerProof, Presence, RegistryFact, Session, Source, State, Turn, WRITTEN_MS,
+    Level, OwnerId, OwnerProof, Presence, RegistryFact, Session, Source, State, Turn, WRITTEN_MS,
 };
 use crate::turn;
 
@@ -271,20 +271,27 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     if before != session.registry.level() {
         session.sign = at.awake;
     }
-    let is_waiting = matches!(
-        entry.known_status(),
-        Some(RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput) | None
-    );
+    let is_waiting = entry.known_status().is_none_or(is_prompt);
     settle_turn(session, at, fx);
     if !is_waiting {
-        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over; but it stays busy
-        // while the client shows no dialog (H-38).
-        let level = session.registry.level();
-        session.waits.retain(|wait| {
-            let is_hidden = wait.hidden_until.is_some();
-            !level.is_some_and(|level| {
-                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
-            })
-        });
+        end_prompts(session, before);
     }
+}
+
+fn is_prompt(status: RegistryStatus) -> bool {
+    matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
+}
+
+/// S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over; but it stays busy while the
+/// client shows no dialog (H-38). If it was `waiting` since then, and no other prompt is open, that was the dialog of a
+/// subagent in the foreground.
+fn end_prompts(session: &mut Session, before: Option<Level>) {
+    let Some(level) = session.registry.level() else { return };
+    let has_others = session.waits.iter().any(|wait| wait.hidden_until.is_none());
+    let dialog = before.filter(|before| !has_others && is_prompt(before.status));
+    session.waits.retain(|wait| {
+        let was_shown = dialog.is_some_and(|dialog| dialog.is_after(wait.since));
+        let is_hidden = wait.hidden_until.is_some() && !was_shown;
+        !level.is_after(wait.since) || (is_hidden && level.status == RegistryStatus::Busy)
+    });
 }

@@ -131,6 +131,9 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         Event::ReplySeen { session, request, decided, .. } => {
             one(state.on_decided(*session, *request, *decided, fx))
         }
+        Event::RequestHookEnded { session, request, .. } => {
+            one(state.on_request_hook_ended(*session, *request))
+        }
         Event::Proved { intent, proof, .. } => {
             let key = state.on_rest_look(*intent, proof, at, fx);
             one(key.or_else(|| state.on_proved(*intent, proof, at, fx)))
@@ -215,6 +218,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     let before = if is_new_boot { Awake::default() } else { before };
     state.header.started_at = [state.moment(now).awake, before];
     state.resume_notices(state.moment(now));
+    state.end_request_hooks();
     drop_old(state, now, fx);
     forget_looks(state, now);
     ask_anew(state, fx);

@@ -156,6 +156,10 @@ pub fn line(record: Record) -> Line {
         Event::ReplySeen { session_id, request, decided, .. } => {
             line.tells(session_id, REPLY_SEEN, format!("{request}: {}", decided_words(decided)));
         }
+        Event::RequestHookEnded { session_id, request, .. } => {
+            let what = format!("{request}: its hook does not wait any longer");
+            line.tells(session_id, "RequestHookEnded", what);
+        }
         Event::Operator { session_id, what, .. } => {
             line.source = "operator";
             OPERATOR.clone_into(&mut line.name);
@@ -400,6 +404,7 @@ fn own(line: &mut Line, event: Event) {
         | Event::ResumeClaimed { .. }
         | Event::ResumeFailed { .. }
         | Event::ReplySeen { .. }
+        | Event::RequestHookEnded { .. }
         | Event::Operator { .. } => return,
     };
     name.clone_into(&mut line.name);
