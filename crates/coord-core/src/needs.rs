@@ -281,6 +281,7 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         Event::TranscriptRead { .. } | Event::ReplySeen { .. } => {
             "the transcript shows that it is over"
         }
+        Event::RequestHookEnded { .. } => "its hook does not wait any longer",
         Event::PaneSeen { .. } => "the screen shows that it is over",
         Event::ProcessSeen(_) | Event::ProcessExited { .. } => "the client ended",
         Event::Operator { .. } => "a person gave an order",

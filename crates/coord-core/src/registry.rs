@@ -14,7 +14,7 @@ use crate::death;
 use crate::effects::Effects;
 use crate::fusion;
 use crate::records::{
-    OwnerId, OwnerProof, Presence, RegistryFact, Session, Source, State, Turn, WRITTEN_MS,
+    Level, OwnerId, OwnerProof, Presence, RegistryFact, Session, Source, State, Turn, WRITTEN_MS,
 };
 use crate::turn;
 
@@ -254,13 +254,22 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     if before != session.registry.level() {
         session.sign = at.awake;
     }
-    let is_waiting = matches!(
-        entry.known_status(),
-        Some(RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput) | None
-    );
+    let is_waiting = entry.known_status().is_none_or(is_prompt);
     settle_turn(session, at, fx);
     if !is_waiting {
-        let level = session.registry.level();
-        session.waits.end_before(level);
+        end_prompts(session, before);
     }
+}
+
+fn is_prompt(status: RegistryStatus) -> bool {
+    matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
+}
+
+/// A status other than `waiting`, after `before`, ends prompts. If the client waited for the only open prompt, it showed that
+/// prompt's dialog, even if a hook waited beside it: a subagent's in the foreground.
+fn end_prompts(session: &mut Session, before: Option<Level>) {
+    let Some(level) = session.registry.level() else { return };
+    let has_others = session.waits.iter().any(|wait| wait.hidden_until.is_none());
+    let dialog = before.filter(|before| !has_others && is_prompt(before.status));
+    session.waits.end_before(level, dialog);
 }

@@ -7,6 +7,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use coord_model::{
     Awake, Decided, Effect, Event, HookEvent, HookKind, Kind, Moment, NeedKind, NoticeKind,
@@ -84,7 +85,7 @@ impl State {
             return Err(NotAnswerable::Off);
         }
         let wait = wait_of(session, request);
-        let is_hidden = wait.is_some_and(|wait| wait.hidden_until.is_some());
+        let is_hidden = wait.is_some_and(|wait| self.is_hidden(session, wait));
         // Said first: until such a hook has ended, the client shows no dialog.
         if wait.is_some_and(|wait| wait.agent.is_some()) && !is_hidden {
             return Err(NotAnswerable::Subagent);
@@ -131,7 +132,7 @@ impl State {
             matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
         });
         let wait = wait_of(session, request);
-        let is_hidden = wait.is_some_and(|wait| wait.hidden_until.is_some());
+        let is_hidden = wait.is_some_and(|wait| self.is_hidden(session, wait));
         if is_shown || is_hidden { Ok(()) } else { Err(NotAnswerable::NotShown) }
     }
 
@@ -143,21 +144,54 @@ impl State {
         event: &HookEvent,
         at: Moment,
     ) -> Option<u64> {
-        let settings = &self.header.settings;
-        let is_switched_on = match (session.kind, &event.agent) {
-            (Some(Kind::Headless), _) => settings.headless_answers,
-            (_, Some(_)) => {
-                session.marks.asks_for_agents == Some(true) && self.is_unattended(session)
-            }
-            (_, None) => false,
-        };
+        let bound_ms = self.header.settings.hidden_wait_ms;
         let is_request = event.kind == HookKind::PermissionRequest && event.is_proved();
-        let kind = NoticeKind::Need(NeedKind::Permission);
-        let somebody_is_told = settings.notice.has_channel_for(kind);
-        let left_ms =
-            settings.hidden_wait_ms.saturating_sub(session.hidden_waits.in_all_ms(at.awake));
-        let may_wait = settings.remote_answers && is_switched_on && is_request && somebody_is_told;
+        let left_ms = bound_ms.saturating_sub(session.hidden_waits.in_all_ms(at.awake));
+        let may_wait = is_request && self.may_hide(session, event.agent.is_some());
         Some(left_ms).filter(|left_ms| may_wait && 0 < *left_ms)
+    }
+
+    /// Whether a hook may wait although the client shows no dialog meanwhile: its owner has switched that on, and
+    /// somebody is told.
+    fn may_hide(&self, session: &Session, is_of_agent: bool) -> bool {
+        let settings = &self.header.settings;
+        let is_switched_on = match session.kind {
+            Some(Kind::Headless) => settings.headless_answers,
+            Some(Kind::Interactive) | None => {
+                let is_allowed = session.marks.asks_for_agents == Some(true);
+                is_of_agent && is_allowed && self.is_unattended(session)
+            }
+        };
+        let kind = NoticeKind::Need(NeedKind::Permission);
+        settings.remote_answers && is_switched_on && settings.notice.has_channel_for(kind)
+    }
+
+    /// Whether the hook of this prompt may go on to wait although the client shows no dialog meanwhile. Its owner may have
+    /// switched that off in the meantime.
+    fn is_hidden(&self, session: &Session, wait: &Wait) -> bool {
+        wait.hidden_until.is_some() && self.may_hide(session, wait.agent.is_some())
+    }
+
+    /// Takes in that the hook of a request has ended, or never waited.
+    pub(crate) fn on_request_hook_ended(
+        &mut self,
+        key: SessionKey,
+        request: RequestId,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(key)?;
+        end_hidden(&mut session, |wait| wait.request == Some(request));
+        self.put(session);
+        Some(key)
+    }
+
+    /// Takes in that no hook is left that waited: they end with the coordinator.
+    pub(crate) fn end_request_hooks(&mut self) {
+        for key in self.keys_of(|session| hidden_until(session).is_some()) {
+            if let Some(mut session) = self.take(key) {
+                end_hidden(&mut session, |_| true);
+                self.put(session);
+            }
+        }
     }
 
     /// Counts how long hooks waited while the client showed no dialog: in all for a headless run, and for the
@@ -312,12 +346,16 @@ pub(crate) fn end_hidden_waits(session: &mut Session, at: Moment, fx: &mut Effec
         return;
     }
     fx.decide(session, "H-38", "nobody replied in time", "coord's hook does not wait any longer");
+    end_hidden(session, |wait| wait.hidden_until.is_some_and(|until| until <= at.awake));
+}
+
+/// Ends the waits of hooks that kept their prompts from everybody at a terminal. What was replied to is over, and so is a
+/// prompt of a headless run, which is denied. The client shows the dialog of any other.
+fn end_hidden(session: &mut Session, is_it: impl Fn(&Wait) -> bool) {
     let is_headless = session.kind == Some(Kind::Headless);
-    if is_headless {
-        session.waits.end_hidden(at.awake);
-    } else {
-        session.waits.show_hidden(at.awake);
-    }
+    let replied: Vec<RequestId> = session.replies.iter().map(|reply| reply.request).collect();
+    let is_replied_to = |wait: &Wait| wait.request.is_some_and(|one| replied.contains(&one));
+    session.waits.end_hidden(is_it, |wait| is_headless || is_replied_to(wait));
 }
 
 /// What a reply does, in words.

@@ -90,14 +90,8 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::Hook(hook) => arrival::on_hook(state, hook, now, fx),
         Event::Folded { id, session_id, .. } => on_folded(state, *id, session_id, now),
-        Event::SpoolFolded { events } => {
-            let counters = &mut state.header.counters;
-            counters.folded = counters.folded.saturating_add(*events);
-            Vec::new()
-        }
-        Event::Malformed { .. } => {
-            let counters = &mut state.header.counters;
-            counters.malformed = counters.malformed.saturating_add(1);
+        Event::SpoolFolded { .. } | Event::Malformed { .. } => {
+            count(state, event);
             Vec::new()
         }
         Event::ProcessSeen(seen) if seen.alive => on_seen(state, seen, now, fx),
@@ -131,6 +125,9 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         Event::ReplySeen { session, request, decided, .. } => {
             one(state.on_decided(*session, *request, *decided, fx))
         }
+        Event::RequestHookEnded { session, request, .. } => {
+            one(state.on_request_hook_ended(*session, *request))
+        }
         Event::Proved { intent, proof, .. } => {
             let key = state.on_rest_look(*intent, proof, at, fx);
             one(key.or_else(|| state.on_proved(*intent, proof, at, fx)))
@@ -146,6 +143,16 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             one(state.on_resume_failed(*session, why, at, fx))
         }
         Event::Due | Event::Tick | Event::JournalReopened { .. } | Event::Decision(_) => Vec::new(),
+    }
+}
+
+/// Counts what names no session.
+fn count(state: &mut State, event: &Event) {
+    let counters = &mut state.header.counters;
+    if let Event::SpoolFolded { events } = event {
+        counters.folded = counters.folded.saturating_add(*events);
+    } else {
+        counters.malformed = counters.malformed.saturating_add(1);
     }
 }
 
@@ -215,6 +222,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     let before = if is_new_boot { Awake::default() } else { before };
     state.header.started_at = [state.moment(now).awake, before];
     state.resume_notices(state.moment(now));
+    state.end_request_hooks();
     drop_old(state, now, fx);
     forget_looks(state, now);
     ask_anew(state, fx);

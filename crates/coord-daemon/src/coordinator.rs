@@ -10,8 +10,8 @@ use coord_core::{Admission, State, admit};
 use coord_host::here::Here;
 use coord_host::tmux::PaneWish;
 use coord_model::{
-    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, NeedId, Now, ProcessRef, Started,
-    Tell,
+    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, NeedId, Now, ProcessRef,
+    RequestId, Started, Tell,
 };
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
@@ -237,7 +237,13 @@ impl<W: World> Coordinator<W> {
         if matches!(event.kind, HookKind::SessionEnd(_)) {
             self.look_for_shutdown(now);
         }
-        self.record(&Event::Hook(Box::new(event)), now)
+        let asked = (event.kind == HookKind::PermissionRequest).then_some(RequestId(event.id));
+        let id = event.session_id.clone();
+        self.record(&Event::Hook(Box::new(event)), now)?;
+        if let Some(request) = asked {
+            self.await_hidden_hook(&id, request, now);
+        }
+        Ok(())
     }
 
     /// The state of the core.

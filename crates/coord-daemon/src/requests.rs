@@ -10,7 +10,7 @@ mod printed;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
-use coord_core::{NotAnswerable, Session};
+use coord_core::{NotAnswerable, Session, Wait};
 use coord_host::process::Caller;
 use coord_host::transcript::DecisionWish;
 use coord_model::{Command, Decided, Event, NeedId, NeedKind, Now, RequestId, SessionKey};
@@ -45,6 +45,18 @@ pub(crate) struct Requests {
     printed: Option<String>,
     /// Replies that wait for their record to be synced.
     handing: Vec<Handing>,
+    /// The requests whose clients show no dialog as long as a hook waits.
+    hidden: BTreeMap<RequestId, Hidden>,
+}
+
+/// A request whose hook waits, or is to come.
+#[derive(Debug)]
+struct Hidden {
+    session: SessionKey,
+    /// When it was reported, in nanoseconds of CLOCK_MONOTONIC.
+    since_ns: u64,
+    /// Whether its hook has come.
+    has_come: bool,
 }
 
 /// A hook.
@@ -112,9 +124,15 @@ impl<W: World> Coordinator<W> {
     /// The answers that are due: what a hook prints, or nothing for a hook that need not wait any longer.
     pub fn take_request_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
         self.hand_replies(now);
-        if self.requests.waiting.is_empty() {
-            return std::mem::take(&mut self.requests.answers);
+        if !self.requests.waiting.is_empty() {
+            self.end_waits(now);
         }
+        self.tell_ended_hooks(now);
+        std::mem::take(&mut self.requests.answers)
+    }
+
+    /// Ends the hooks that need not wait any longer.
+    fn end_waits(&mut self, now: Now) {
         // Without the secret nobody could reply (H-22), and on a full disk no reply could be recorded.
         let may_reply = self.has_passphrase() && !self.is_full() && !self.is_read_only();
         let wait_ns = self.engine.state().header().settings.reply_wait_ms.saturating_mul(1_000_000);
@@ -134,7 +152,7 @@ impl<W: World> Coordinator<W> {
                 }
                 // Its event is on its way through the spool, or the client's registry lags behind it. Without a dialog
                 // nobody could answer meanwhile.
-                Err(NotAnswerable::Over) if !one.was_open && one.ask.has_dialog => {
+                Err(NotAnswerable::Over) if may_reply && !one.was_open && one.ask.has_dialog => {
                     OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns)
                 }
                 Err(_) => true,
@@ -145,7 +163,39 @@ impl<W: World> Coordinator<W> {
         }
         self.requests.waiting = waiting;
         over.into_iter().for_each(|id| self.requests.end(id));
-        std::mem::take(&mut self.requests.answers)
+    }
+
+    /// Notes a request whose client shows no dialog as long as its hook waits, to tell the core when the hook has ended
+    /// (H-38): nothing else does.
+    pub(crate) fn await_hidden_hook(&mut self, session_id: &str, request: RequestId, now: Now) {
+        let is_it = |wait: &Wait| wait.request == Some(request) && wait.hidden_until.is_some();
+        let mut sessions = self.engine.state().sessions_with_id(session_id);
+        let Some(found) = sessions.find(|one| one.waits.iter().any(is_it)) else { return };
+        let hidden = Hidden { session: found.key, since_ns: now.mono_ns, has_come: false };
+        self.requests.hidden.insert(request, hidden);
+    }
+
+    fn tell_ended_hooks(&mut self, now: Now) {
+        let mut all = std::mem::take(&mut self.requests.hidden);
+        let mut ended = Vec::new();
+        all.retain(|request, one| {
+            let is_there = self.requests.hook_of(*request).is_some();
+            one.has_come |= is_there;
+            let is_late = OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns);
+            let is_over = !is_there && (one.has_come || is_late);
+            if is_over {
+                ended.push((one.session, *request));
+            }
+            !is_over
+        });
+        self.requests.hidden = all;
+        for (session, request) in ended {
+            let Some(found) = self.engine.state().session(session) else { continue };
+            if found.waits.iter().any(|wait| wait.request == Some(request)) {
+                let session_id = found.session_id.clone();
+                self.record_or_owe(Event::RequestHookEnded { session_id, session, request }, now);
+            }
+        }
     }
 
     /// The exact input of a request, as the hook that waits has it.

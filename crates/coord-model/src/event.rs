@@ -189,6 +189,15 @@ pub enum Event {
         /// How its call was decided; none if the hook ended before it could take the reply.
         decided: Option<Decided>,
     },
+    /// The hook of a request has ended, or never came to wait, whose client shows no dialog as long as it waits (H-38).
+    RequestHookEnded {
+        /// The session.
+        session_id: String,
+        /// Its record.
+        session: SessionKey,
+        /// The request.
+        request: RequestId,
+    },
     /// Something happened to a message (S4). The message's text is not included (G11).
     Message {
         /// Its id.

@@ -11,7 +11,7 @@ mod plan;
 mod prompts;
 
 pub(crate) use plan::WAKE;
-pub(crate) use prompts::{Asked, Decision};
+pub(crate) use prompts::{Asked, AskedFor, Decision};
 
 use std::ops::Range;
 
@@ -282,7 +282,8 @@ impl Client {
         if work == Truth::Subagent {
             let agent = draft.name("agent");
             if draft.random.chance(0.6) {
-                draft.asks_in_background(agent);
+                let left = draft.random.below(3);
+                draft.asks_in_background(agent, left);
                 return draft.next();
             }
             draft.agent_ends(&agent);

@@ -95,9 +95,15 @@ impl Simulation {
         let is_start = payload.get("hook_event_name").is_some_and(|name| name == "SessionStart");
         if let Some(one) = self.running(place) {
             one.note_tool(payload);
+            let is_interactive = one.client.is_interactive;
             let process = one.process;
             if is_start {
                 self.begins_anew(process);
+            }
+            let is_prompt =
+                payload.get("hook_event_name").is_some_and(|name| name == "UserPromptSubmit");
+            if is_prompt && is_interactive {
+                self.hidden_anew(process);
             }
         }
         self.end_wait(place, payload);

@@ -123,7 +123,7 @@ impl Sent {
 }
 
 /// What happens about permission prompts, in words.
-const SITUATIONS: [&str; 17] = [
+const SITUATIONS: [&str; 26] = [
     "several prompts at once",
     "a later prompt decided first",
     "the same call asked for again",
@@ -133,12 +133,21 @@ const SITUATIONS: [&str; 17] = [
     "coordinator gone beside a waiting hook",
     "two replies at once",
     "refused",
+    "refused, since it does not fit",
+    "refused at the door",
+    "a headless run denied what nobody decided",
+    "hidden: of a headless run",
+    "hidden: of a subagent",
+    "hidden: to the bound",
+    "hidden: decided from elsewhere",
     "handed over",
     "handed over after the terminal",
     "kept back by the second look",
     "printed too late, and ignored",
     "allowed from elsewhere",
     "denied from elsewhere",
+    "answered from elsewhere",
+    "approved from elsewhere",
     "proved: taken",
     "proved: terminal first",
 ];

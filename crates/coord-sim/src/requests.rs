@@ -3,11 +3,19 @@
 //! Beside each prompt its client starts a hook, which waits for a reply where it may ([`hooks`]). People look at what is
 //! open, and reply with what they saw some time ago ([`people`]); others answer at the terminal at about the same time.
 //! Whichever comes first counts for the client ([`prompts`]), and [`checks`] judges what coord made of it.
+//!
+//! Questions and plans are answered by replies of their own ([`replies`]). A background subagent and a headless run show
+//! no dialog while a hook waits; [`hidden`] counts for how long nobody at a terminal can answer.
+//!
+//! Left out: which terminal is unlocked by the passphrase, since the coordinator reads the caller's terminal from the real
+//! process table. A reply of somebody whom it cannot see there is played, and the passphrase that is removed.
 
 mod checks;
+mod hidden;
 mod hooks;
 mod people;
 mod prompts;
+mod replies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -16,11 +24,13 @@ use coord_host::passphrase::{Passphrase, PassphraseHash};
 use coord_model::{NeedId, ProcessRef, ReplyKind, RequestId};
 use coord_testkit::Random;
 use coord_wire::api::DecisionRequest;
+use serde_json::Value;
 
+use self::hidden::Hidden;
 use self::hooks::HookLife;
-use self::people::Shown;
+use self::replies::Shown;
 use crate::checks::Violation;
-use crate::client::{Asked, Decision};
+use crate::client::{Asked, AskedFor, Decision};
 use crate::machine::SharedMachine;
 use crate::simulation::{Simulation, Time};
 
@@ -40,7 +50,7 @@ pub(crate) enum Step {
     /// A hook ends; what it printed.
     HookEnds(ProcessRef, Option<ReplyKind>),
     /// A person looks at what is open, to reply at this time.
-    Looks(Time, ReplyKind),
+    Looks(Time),
     /// A person replies.
     Replies(NeedId, DecisionRequest),
 }
@@ -74,8 +84,12 @@ struct Call {
     is_over_told: bool,
     /// Hooks that were started for it.
     hooks: u32,
-    /// Its dialog is built when its hooks have ended.
+    /// Nobody sees it before its hooks have ended.
     is_hidden: bool,
+    /// Whom it asks for what.
+    is_headless: bool,
+    asked_for: AskedFor,
+    input: Value,
 }
 
 /// A reply that the coordinator took.
@@ -99,6 +113,7 @@ pub(crate) struct Requests {
     /// What a person saw some time ago.
     remembered: Option<Shown>,
     taken: BTreeMap<ProcessRef, Taken>,
+    hidden: Hidden,
     /// Outcomes that were counted, by call.
     proved: BTreeSet<(String, &'static str)>,
 }
@@ -117,7 +132,8 @@ impl Requests {
     }
 }
 
-/// Most seeds let people reply from elsewhere, and in most of these a passphrase is set. Their chance is their own.
+/// Most seeds let people reply from elsewhere, and in most of these a passphrase is set. Headless runs may ask in
+/// most of them. Their chance is their own.
 pub(crate) fn draw_approvals(seed: u64, machine: &SharedMachine) -> String {
     const SALT: u64 = 0x6170_7072_6f76_6573;
     static HASH: LazyLock<Option<PassphraseHash>> =
@@ -127,7 +143,12 @@ pub(crate) fn draw_approvals(seed: u64, machine: &SharedMachine) -> String {
     if has_passphrase {
         machine.get().passphrase.clone_from(&HASH);
     }
-    format!("[approvals]\nremote = {is_remote}\n")
+    let headless = random.chance(0.7);
+    let bound =
+        random.pick(&["0s", "20s", "30s", "90s", "90s", "3m", "10m"]).copied().unwrap_or("10m");
+    format!(
+        "[approvals]\nremote = {is_remote}\nheadless = {headless}\nheadless_bound = \"{bound}\"\n"
+    )
 }
 
 impl Simulation {
@@ -141,7 +162,7 @@ impl Simulation {
             Step::HookAsks(hook) => self.hook_asks(hook),
             Step::HookHears(hook, text) => self.hook_hears(hook, text.as_deref()),
             Step::HookEnds(hook, printed) => return self.hook_ends(hook, printed),
-            Step::Looks(at, reply) => self.looks_at_requests(at, reply),
+            Step::Looks(at) => self.looks_at_requests(at),
             Step::Replies(need, asked) => self.replies_to_request(need, asked),
         }
         Ok(())
@@ -150,6 +171,17 @@ impl Simulation {
     /// Counts a situation.
     fn counts(&mut self, situation: &'static str) {
         *self.meter.requests.entry(situation).or_default() += 1;
+    }
+
+    /// What was drawn of approvals.
+    pub(crate) fn approvals(&self) -> String {
+        let settings = self.config.settings();
+        let (is_remote, bound_ms) = (settings.remote_answers, settings.hidden_wait_ms);
+        let (is_headless, channels) = (settings.headless_answers, settings.notice.channels.len());
+        let has_passphrase = self.machine.get().passphrase.is_some();
+        format!(
+            "Approvals {{ remote: {is_remote}, passphrase: {has_passphrase}, headless: {is_headless}, bound_ms: {bound_ms}, channels: {channels} }}"
+        )
     }
 
     /// Whether people may reply from elsewhere.

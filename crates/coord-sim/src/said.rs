@@ -19,11 +19,16 @@ const ON_ITS_WAY: Time = 500 * MS;
 /// Share of sessions that are given a name.
 const NAMED: f64 = 0.3;
 
+/// Share of sessions whose subagents may ask.
+const ASK_FOR_AGENTS: f64 = 0.3;
+
 /// What was said of one session, or of all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Orders {
     pub(crate) unattended: Option<bool>,
     pub(crate) opted_in: Option<bool>,
+    /// Its subagents may ask although their dialogs are hidden meanwhile (H-38).
+    pub(crate) asks_for_agents: Option<bool>,
     /// Nothing acts on it from then until then.
     pub(crate) held: Option<(Time, Time)>,
     /// A person asked for it.
@@ -52,6 +57,7 @@ pub(crate) struct Said {
 pub(crate) struct Holds {
     pub(crate) unattended: bool,
     pub(crate) opted_in: bool,
+    pub(crate) asks_for_agents: bool,
     pub(crate) is_held: bool,
     pub(crate) is_asked: bool,
     /// What it says was changed just now.
@@ -72,6 +78,8 @@ impl Said {
         Holds {
             unattended: own.unattended.or(dir.unattended).unwrap_or(false),
             opted_in: own.opted_in.or(dir.opted_in).unwrap_or(is_for_all),
+            // A person allows it by name.
+            asks_for_agents: own.asks_for_agents == Some(true),
             is_held: lasts(own) || lasts(&self.all),
             is_asked: own.is_asked,
             marked_at: own.marked_at.max(dir.marked_at),
@@ -99,6 +107,7 @@ impl Said {
         let marks = |marks: &coord_core::Marks| Orders {
             unattended: marks.unattended,
             opted_in: marks.recover,
+            asks_for_agents: marks.asks_for_agents,
             name: marks.name.clone(),
             parent: marks.parent.clone(),
             accepts: marks.accepts.clone(),
@@ -146,6 +155,7 @@ impl Said {
             OperatorVerb::Attend => {
                 word.unattended = order.marks.unattended.or(word.unattended);
                 word.opted_in = order.marks.recover.or(word.opted_in);
+                word.asks_for_agents = order.marks.asks_for_agents.or(word.asks_for_agents);
                 word.name = order.marks.name.clone().or(word.name.take());
                 word.parent = order.marks.parent.clone().or(word.parent.take());
                 word.accepts.extend(order.marks.accepts.clone());
@@ -177,7 +187,10 @@ impl Simulation {
         let ids: Vec<String> = state.sessions().map(|one| one.session_id.clone()).collect();
         for (key, session_id) in new {
             self.said.considered.insert(key);
+            // Whoever lets subagents ask does not watch the session.
+            let asks_for_agents = self.random.chance(ASK_FOR_AGENTS).then_some(true);
             let unattended = self.random.chance(self.habits.unattended).then_some(true);
+            let unattended = unattended.or(asks_for_agents);
             let recover = self.random.chance(self.habits.opted_in).then_some(true);
             // Who has a name may be sent messages: a wake hook waits there, watched or not (H-02).
             let name = self.random.chance(NAMED).then(|| format!("of-{session_id}"));
@@ -190,6 +203,7 @@ impl Simulation {
             let marks = MarkChange {
                 unattended,
                 recover,
+                asks_for_agents,
                 name,
                 parent,
                 accepts: accepts.into_iter().collect(),
@@ -237,7 +251,11 @@ impl Simulation {
                 OperatorRequest { directory, marks, ..new(OperatorVerb::Attend) }
             }
             _ => {
-                let marks = MarkChange { recover: Some(yes), ..MarkChange::default() };
+                let marks = if for_ms.is_some() {
+                    MarkChange { recover: Some(yes), ..MarkChange::default() }
+                } else {
+                    MarkChange { asks_for_agents: Some(yes), ..MarkChange::default() }
+                };
                 OperatorRequest { marks, ..of_one(OperatorVerb::Attend) }
             }
         };

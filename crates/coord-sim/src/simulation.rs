@@ -251,7 +251,7 @@ impl Simulation {
     }
 
     fn begin(&mut self) {
-        let drawn = format!("{:?}\n{:?}", self.rates, self.habits);
+        let drawn = format!("{:?}\n{:?}\n{}", self.rates, self.habits, self.approvals());
         self.note(|| drawn);
         self.draw_places();
         self.set_habits();

@@ -55,6 +55,7 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
         | Event::ResumeFailed { .. }
         | Event::Operator { .. }
         | Event::ReplySeen { .. }
+        | Event::RequestHookEnded { .. }
         | Event::Message { .. }
         | Event::Shutdown { .. }
         | Event::ConfigDirLock { .. }

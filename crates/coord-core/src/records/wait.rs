@@ -121,24 +121,26 @@ impl Protected<Vec<Wait>> {
     }
 
     /// The registry's status is another one than `waiting`. If it is newer than a prompt, that prompt is over (S0-18); but
-    /// the status stays busy while the client shows no dialog (H-38).
-    pub(crate) fn end_before(&mut self, level: Option<Level>) {
+    /// the status stays busy while the client shows no dialog (H-38). `dialog` is the status before it, if that was
+    /// `waiting` for the only prompt: then its dialog was shown.
+    pub(crate) fn end_before(&mut self, level: Level, dialog: Option<Level>) {
         self.0.retain(|wait| {
-            let is_hidden = wait.hidden_until.is_some();
-            !level.is_some_and(|level| {
-                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
-            })
+            let was_shown = dialog.is_some_and(|dialog| dialog.is_after(wait.since));
+            let is_hidden = wait.hidden_until.is_some() && !was_shown;
+            !level.is_after(wait.since) || (is_hidden && level.status == RegistryStatus::Busy)
         });
     }
 
-    /// Hooks have waited for as long as they may: the client denies these requests.
-    pub(crate) fn end_hidden(&mut self, awake: Awake) {
-        self.0.retain(|wait| !wait.is_hidden_too_long(awake));
-    }
-
-    /// Hooks have waited for as long as they may: the client shows these dialogs.
-    pub(crate) fn show_hidden(&mut self, awake: Awake) {
-        for wait in self.0.iter_mut().filter(|wait| wait.is_hidden_too_long(awake)) {
+    /// Hooks that kept these prompts from everybody at a terminal wait no longer. A prompt that is over is left out; the
+    /// client shows the dialog of any other.
+    pub(crate) fn end_hidden(
+        &mut self,
+        is_it: impl Fn(&Wait) -> bool,
+        is_over: impl Fn(&Wait) -> bool,
+    ) {
+        let is_hidden = |wait: &Wait| wait.hidden_until.is_some() && is_it(wait);
+        self.0.retain(|wait| !(is_hidden(wait) && is_over(wait)));
+        for wait in self.0.iter_mut().filter(|wait| is_hidden(wait)) {
             wait.hidden_until = None;
         }
     }
@@ -146,12 +148,6 @@ impl Protected<Vec<Wait>> {
     /// No prompt is open.
     pub(crate) fn end_all(&mut self) {
         self.0.clear();
-    }
-}
-
-impl Wait {
-    fn is_hidden_too_long(&self, awake: Awake) -> bool {
-        self.hidden_until.is_some_and(|until| until <= awake)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which requests may be answered from elsewhere than their terminal, which reply is let through, and what becomes of
 //! it (A-01 to A-07, H-23, H-38).
 
+mod hidden;
+
 use coord_core::NotAnswerable;
 use coord_model::{
     ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NeedKind,

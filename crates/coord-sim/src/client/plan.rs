@@ -139,7 +139,8 @@ impl Draft<'_> {
             }
             match self.random.below(20) {
                 0..11 => self.tool(turn),
-                11..13 => self.question(),
+                11 if self.client.is_interactive => self.question(turn),
+                12 if self.client.is_interactive => self.plan_to_approve(turn),
                 13..16 => self.subagent(turn),
                 16..18 if self.client.is_interactive && begin != Begin::Bang => {
                     self.fires("UserPromptSubmit", &json!({"prompt": "later"}));
@@ -189,29 +190,6 @@ impl Draft<'_> {
         } else {
             self.pass(100..40_000);
         }
-    }
-
-    pub(super) fn question(&mut self) {
-        if !self.client.is_interactive {
-            return;
-        }
-        self.speaks("tool_use");
-        self.pass(2..10);
-        let call = self.call("AskUserQuestion");
-        self.tool_event("PreToolUse", &call, None);
-        self.pass(80..120);
-        let request = self.request(&call, None);
-        self.push(0, Move::Fires(request));
-        self.is(Truth::AwaitingInput);
-        self.registry("waiting", Some("input needed"));
-        self.paints(Screen::Question);
-        self.pass(400..120_000);
-        self.is(Truth::Running);
-        self.registry("busy", None);
-        self.paints(Screen::Working);
-        self.pass(5..40);
-        self.tool_event("PostToolUse", &call, None);
-        self.gives_back(&call.id, false);
     }
 
     /// Esc: no hook. Before any output neither screen nor transcript keep a mark.

@@ -4,7 +4,8 @@
 //! the screen while its hook waits. A background subagent's dialog is built when its hooks have ended. Calls that are safe
 //! in parallel ask at once, and the registry says `waiting` until the last of them is decided. Esc rejects all of them
 //! and ends the turn. What a hook decided stands in the transcript directly before the call's result, so for an allowed
-//! call only when its tool has ended. A plan ends with a prompt; the simulation tells how it was decided.
+//! call only when its tool has ended. A headless run shows no dialog: it waits for its hooks, and denies what they do not
+//! decide. A client's plan ends with a prompt; the simulation tells how it was decided.
 
 use coord_model::{ReplyKind, Screen};
 use coord_testkit::Random;
@@ -19,6 +20,8 @@ pub(crate) struct Asked {
     pub(crate) calls: Vec<Call>,
     by: By,
     turn: Option<Turn>,
+    /// Of a run without a terminal.
+    is_headless: bool,
     /// The results of the calls that are decided are there by then.
     results_until: Ms,
     /// The same call was decided just before.
@@ -32,16 +35,45 @@ pub(crate) struct Call {
     /// The payload of its PermissionRequest.
     pub(crate) payload: Value,
     tool: &'static str,
-    input: Value,
+    pub(crate) input: Value,
 }
+
+/// What a call asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AskedFor {
+    /// Permission to run its tool.
+    #[default]
+    Permission,
+    /// The answers to its questions.
+    Answers,
+    /// Leave to carry out its plan.
+    Plan,
+}
+
+impl Call {
+    pub(crate) fn asked_for(&self) -> AskedFor {
+        match self.tool {
+            QUESTION => AskedFor::Answers,
+            PLAN => AskedFor::Plan,
+            _ => AskedFor::Permission,
+        }
+    }
+}
+
+/// The tools whose prompts ask for something else than permission.
+const QUESTION: &str = "AskUserQuestion";
+const PLAN: &str = "ExitPlanMode";
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq)]
 enum By {
     Main,
     Foreground(Agent),
-    /// A subagent in the background, by its id.
-    Background(String),
+    /// A subagent in the background, by its id, and the calls that it still asks for before its end.
+    Background {
+        id: String,
+        left: u64,
+    },
 }
 
 /// A subagent in the foreground.
@@ -65,18 +97,34 @@ pub(crate) enum Decision {
     Esc,
     /// What its hook printed.
     ByHook(ReplyKind),
+    /// No hook decided it, and there is no terminal: it does not run.
+    Unasked,
 }
 
 impl Decision {
     fn is_allowed(self) -> bool {
-        matches!(self, Self::Yes | Self::ByHook(ReplyKind::Allow))
+        match self {
+            Self::Yes => true,
+            Self::ByHook(reply) => reply != ReplyKind::Deny,
+            Self::NoWithText | Self::Esc | Self::Unasked => false,
+        }
     }
 }
 
 impl Asked {
-    /// Its dialog is built only when its hooks have ended.
+    /// Nobody sees it before its hooks have ended.
     pub(crate) fn is_hidden_by_hooks(&self) -> bool {
-        matches!(self.by, By::Background(_))
+        self.is_headless || matches!(self.by, By::Background { .. })
+    }
+
+    /// It never has a dialog.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.is_headless
+    }
+
+    /// It is a subagent's, and its dialog is on the screen.
+    pub(crate) fn is_of_foreground_agent(&self) -> bool {
+        !self.is_headless && matches!(self.by, By::Foreground(_))
     }
 
     /// Esc ends the turn.
@@ -89,7 +137,7 @@ impl Client {
     /// The dialog of a background subagent is built.
     pub(crate) fn shows_dialog(&mut self, now: Ms, random: &mut Random) -> Plan {
         let mut draft = self.draft(now, random);
-        draft.shows_dialog();
+        draft.shows_dialog(AskedFor::Permission);
         draft.is_asking = true;
         draft.next()
     }
@@ -125,13 +173,18 @@ impl Client {
                 }
                 draft.over(turn.is_queued, true);
             }
-            (By::Background(agent), _) => {
+            (By::Background { id, left }, _) => {
                 draft.is(Truth::Subagent);
                 draft.registry("busy", None);
                 draft.paints(Screen::Prompt);
                 draft.results(asked, call, decision);
-                draft.agent_ends(&agent);
-                draft.turn(Begin::Prompt);
+                if let Some(left) = left.checked_sub(1) {
+                    draft.think();
+                    draft.asks_in_background(id, left);
+                } else {
+                    draft.agent_ends(&id);
+                    draft.turn(Begin::Prompt);
+                }
             }
             (by, turn) => {
                 draft.is(Truth::Running);
@@ -150,7 +203,16 @@ impl Client {
 
 impl Draft<'_> {
     pub(super) fn tool_event(&mut self, event: &str, call: &Call, agent: Option<&str>) {
-        let mut about = json!({"tool_name": call.tool, "tool_input": call.input, "permission_mode": self.client.mode});
+        let input = match (call.asked_for(), event) {
+            // What the person answered becomes part of the input (measured).
+            (AskedFor::Answers, "PostToolUse") => {
+                json!({"questions": call.input.get("questions"), "answers": {"so": "so"}})
+            }
+            // The client adds the plan after it reported the call (measured).
+            (AskedFor::Plan, "PreToolUse") => json!({}),
+            _ => call.input.clone(),
+        };
+        let mut about = json!({"tool_name": call.tool, "tool_input": input, "permission_mode": self.client.mode});
         if let Some(about) = about.as_object_mut() {
             about.insert("tool_use_id".to_owned(), call.id.as_str().into());
             if let Some(agent) = agent {
@@ -182,7 +244,7 @@ impl Draft<'_> {
         }
         let call = self.call("Bash");
         self.tool_event("PreToolUse", &call, None);
-        if self.client.is_interactive && self.random.chance(0.4) {
+        if self.random.chance(if self.client.is_interactive { 0.4 } else { 0.3 }) {
             return self.asks(vec![call], By::Main, turn);
         }
         self.runs(&call, None);
@@ -190,7 +252,46 @@ impl Draft<'_> {
         self.speaks("text");
     }
 
+    /// A call that the person decides instead of running a tool.
+    pub(super) fn asks_person(&mut self, tool: &'static str, input: Value, turn: Turn) {
+        self.client.rest = Truth::Idle;
+        self.speaks("tool_use");
+        self.pass(2..10);
+        let call = Call { input, ..self.call(tool) };
+        self.tool_event("PreToolUse", &call, None);
+        self.asks(vec![call], By::Main, turn);
+    }
+
+    /// One or two questions.
+    pub(super) fn question(&mut self, turn: Turn) {
+        let of = self.name("question");
+        let question = |n: u64, is_multiple: bool| {
+            json!({
+                "question": format!("{of}, part {n}?"),
+                "header": "Part",
+                "options": [{"label": "one", "description": "1"}, {"label": "two", "description": "2"}],
+                "multiSelect": is_multiple,
+            })
+        };
+        let many = self.random.range(1..3);
+        let questions: Vec<Value> = (0..many).map(|n| question(n, self.random.coin())).collect();
+        self.asks_person(QUESTION, json!({"questions": questions}), turn);
+    }
+
+    /// A plan, which at times stands nowhere but in the client.
+    pub(super) fn plan_to_approve(&mut self, turn: Turn) {
+        let of = self.name("plan");
+        let plan =
+            json!({"plan": format!("1. {of}"), "planFilePath": format!("/home/dev/{of}.md")});
+        let input = if self.random.chance(0.1) { json!({}) } else { plan };
+        self.asks_person(PLAN, input, turn);
+    }
+
     fn runs(&mut self, call: &Call, agent: Option<&str>) {
+        if call.asked_for() != AskedFor::Permission {
+            self.pass(5..40);
+            return self.tool_event("PostToolUse", call, agent);
+        }
         if call.tool == "Read" {
             self.pass(20..400);
         } else {
@@ -212,15 +313,19 @@ impl Draft<'_> {
         let agent = match &by {
             By::Main => None,
             By::Foreground(agent) => Some(agent.id.clone()),
-            By::Background(agent) => Some(agent.clone()),
+            By::Background { id, .. } => Some(id.clone()),
         };
+        let asked_for = calls.first().map_or(AskedFor::Permission, Call::asked_for);
         for call in &mut calls {
             call.payload = self.request(call, agent.as_deref());
         }
-        let asked =
-            Asked { calls, by, turn: Some(turn), results_until: 0, is_again: self.is_again };
+        let is_headless = !self.client.is_interactive;
+        let is_again = self.is_again;
+        let asked = Asked { calls, by, turn: Some(turn), is_headless, results_until: 0, is_again };
         self.push(0, Move::Asks(Box::new(asked)));
-        self.shows_dialog();
+        if !is_headless {
+            self.shows_dialog(asked_for);
+        }
         self.is_asking = true;
     }
 
@@ -233,10 +338,18 @@ impl Draft<'_> {
         self.client.payload("PermissionRequest", &about)
     }
 
-    fn shows_dialog(&mut self) {
-        self.is(Truth::AwaitingPermission);
-        self.registry("waiting", Some("permission prompt"));
-        self.paints(Screen::Permission);
+    fn shows_dialog(&mut self, of: AskedFor) {
+        let (truth, waiting_for, screen) = match of {
+            AskedFor::Permission => {
+                (Truth::AwaitingPermission, "permission prompt", Screen::Permission)
+            }
+            AskedFor::Answers => (Truth::AwaitingInput, "input needed", Screen::Question),
+            // The registry says the same of both (measured).
+            AskedFor::Plan => (Truth::AwaitingInput, "permission prompt", Screen::Plan),
+        };
+        self.is(truth);
+        self.registry("waiting", Some(waiting_for));
+        self.paints(screen);
     }
 
     /// What follows the decision of a call: its tool runs, and its result is written.
@@ -244,7 +357,7 @@ impl Draft<'_> {
         let agent = match &asked.by {
             By::Main => None,
             By::Foreground(agent) => Some(agent.id.as_str()),
-            By::Background(agent) => Some(agent.as_str()),
+            By::Background { id, .. } => Some(id.as_str()),
         };
         if decision.is_allowed() {
             self.runs(call, agent);
@@ -256,7 +369,7 @@ impl Draft<'_> {
             return;
         }
         if let Decision::ByHook(kind) = decision {
-            let word = if kind == ReplyKind::Allow { "allow" } else { "deny" };
+            let word = if kind == ReplyKind::Deny { "deny" } else { "allow" };
             let note = json!({"type": "attachment", "attachment": {
                 "type": "hook_permission_decision", "decision": word, "toolUseID": call.id, "hookEvent": "PermissionRequest",
             }});
@@ -270,7 +383,7 @@ impl Draft<'_> {
         (turn.has_output, self.client.is_shown) = (true, true);
         match by {
             By::Foreground(agent) => self.agent_goes_on(agent, turn),
-            By::Main | By::Background(_) if self.random.chance(0.2) => {
+            By::Main | By::Background { .. } if self.random.chance(0.2) => {
                 self.speaks("tool_use");
                 self.pass(2..10);
                 let again = Call { id: self.name("tool"), ..call.clone() };
@@ -278,7 +391,7 @@ impl Draft<'_> {
                 self.is_again = true;
                 return self.asks(vec![again], By::Main, turn);
             }
-            By::Main | By::Background(_) => self.speaks("text"),
+            By::Main | By::Background { .. } => self.speaks("text"),
         }
         if !self.is_asking {
             self.goes_on(turn);
@@ -303,7 +416,7 @@ impl Draft<'_> {
             self.think();
             let inner = self.call("Bash");
             self.tool_event("PreToolUse", &inner, Some(&agent.id));
-            if self.client.is_interactive && self.random.chance(0.2) {
+            if self.random.chance(0.2) {
                 return self.asks(vec![inner], By::Foreground(agent), turn);
             }
             self.runs(&inner, Some(&agent.id));
@@ -315,13 +428,19 @@ impl Draft<'_> {
     }
 
     /// A subagent in the background asks: its dialog is not built yet.
-    pub(super) fn asks_in_background(&mut self, agent: String) {
+    pub(super) fn asks_in_background(&mut self, id: String, left: u64) {
         let mut inner = self.call("Bash");
-        self.tool_event("PreToolUse", &inner, Some(&agent));
+        self.tool_event("PreToolUse", &inner, Some(&id));
         self.pass(80..120);
-        inner.payload = self.request(&inner, Some(&agent));
-        let by = By::Background(agent);
-        let asked = Asked { calls: vec![inner], by, turn: None, results_until: 0, is_again: false };
+        inner.payload = self.request(&inner, Some(&id));
+        let asked = Asked {
+            calls: vec![inner],
+            by: By::Background { id, left },
+            turn: None,
+            is_headless: false,
+            results_until: 0,
+            is_again: false,
+        };
         self.push(0, Move::Asks(Box::new(asked)));
         self.is_asking = true;
     }

@@ -5,7 +5,9 @@
 //! * No hook waits longer than that after the coordinator could see the end of its prompt, or where nobody may reply.
 //!   The coordinator can see it while it runs, is not stopped and has its disk, in the client's registry or by the result
 //!   of the call. A hook whose prompt it never knew has [`UNKNOWN_WITHIN`], since its event may be on its way.
-//! * No hook keeps back the dialog of a background subagent for longer than [`ENDS_WITHIN`].
+//! * No hook hides a prompt beyond its bound, and none where that is not allowed ([`super::hidden`]).
+//! * No reply is taken that its prompt does not take, and what is printed is the call's own input with nothing but the
+//!   answers, or the mode, added.
 //! * What is recorded as the outcome of a reply is what its client made of it. A request names no call (measured), so where
 //!   hooks are lost or late, or power is cut, it may be taken for that of a call with the same input; the outcome is then
 //!   that of the other call.
@@ -14,19 +16,21 @@ use coord_core::Session;
 use coord_model::{ProcessRef, ReplyOutcome};
 use serde_json::Value;
 
-use super::hooks::{HookLife, reply_in};
+use super::hooks::HookLife;
+use super::replies::is_as_given;
 use crate::act_checks::violation;
 use crate::checks::{Violation, reopen_durable};
 use crate::client::Decision;
 use crate::hook_runs::Run;
 use crate::simulation::{SECOND, Simulation, Time};
 
-const ENDS_WITHIN: Time = SECOND;
+pub(super) const ENDS_WITHIN: Time = SECOND;
 const UNKNOWN_WITHIN: Time = 11 * SECOND;
 
 impl Simulation {
     /// Looks at all hooks that wait.
     pub(crate) fn judge_requests(&mut self) -> Result<(), Violation> {
+        self.count_hidden();
         let hooks = std::mem::take(&mut self.requests.hooks);
         let mut judged = Ok(());
         self.requests.hooks = hooks
@@ -37,6 +41,7 @@ impl Simulation {
                     // for a prompt that opens meanwhile.
                     (life.was_known, life.needless_since) = (true, None);
                 }
+                life.was_shown |= life.was_known && self.is_shown_now(&life);
                 let since = life.needless_since.unwrap_or(self.time);
                 life.needless_since = self.is_needless(&life).then_some(since);
                 if judged.is_ok() {
@@ -50,7 +55,8 @@ impl Simulation {
 
     /// Whether a hook waits no longer than it may.
     fn check_wait(&self, life: &HookLife) -> Result<(), Violation> {
-        let within = if life.was_known || !self.is_remote() { ENDS_WITHIN } else { UNKNOWN_WITHIN };
+        let within =
+            if life.was_known || !self.may_anybody_reply() { ENDS_WITHIN } else { UNKNOWN_WITHIN };
         if life.needless_since.is_some_and(|since| since + within < self.time) {
             let (pid, call) = (life.ask.process.pid, &life.call);
             return violation("A-01", format!("pid {pid} waits for {call:?}, which is over"));
@@ -58,22 +64,8 @@ impl Simulation {
         self.check_hidden(life)
     }
 
-    /// H-38: whether a hook keeps no dialog back.
-    pub(super) fn check_hidden(&self, life: &HookLife) -> Result<(), Violation> {
-        let call = life.call.as_ref().and_then(|call| self.requests.calls.get(call));
-        let is_hidden = call.is_some_and(|call| call.is_hidden && call.closed.is_none());
-        let since = life.waits_since.filter(|_| is_hidden && self.can_see());
-        match since {
-            Some(since) if since + ENDS_WITHIN < self.time => {
-                let pid = life.ask.process.pid;
-                violation("H-38", format!("pid {pid} keeps back the dialog of {:?}", life.call))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Whether the coordinator runs, and can act on what it sees.
-    fn can_see(&self) -> bool {
+    pub(super) fn can_see(&self) -> bool {
         let is_up = self.serving.as_ref().is_some_and(|one| !one.coordinator().is_read_only());
         is_up && self.stalled_until <= self.time
     }
@@ -96,7 +88,28 @@ impl Simulation {
         let is_told = call.is_some_and(|call| call.is_over_told && call.hooks == 1);
         let is_current = self.registry_stale_until <= self.time;
         let is_seen = is_current && self.says_waiting(life.ask.harness) == Some(false);
-        !self.is_remote() || (is_closed && (is_told || is_seen))
+        let tells = if life.ask.has_dialog {
+            // Which is newer, a late request or the registry, a clock that was set does not tell.
+            life.was_shown || !self.meter.faults.contains_key("clock set")
+        } else {
+            // The registry says the same before, while and after a prompt that nobody sees. That a subagent's was not one
+            // of these it says only while the dialog is there, which late hooks may not tell in time.
+            life.was_shown && self.rates.are_hooks_sure
+        };
+        !self.may_anybody_reply() || (is_closed && (is_told || (is_seen && tells)))
+    }
+
+    /// Whether the coordinator can see that the dialog of a hook's prompt is on the screen.
+    fn is_shown_now(&self, life: &HookLife) -> bool {
+        let call = life.call.as_ref().and_then(|call| self.requests.calls.get(call));
+        let is_open = call.is_some_and(|call| !call.is_hidden && call.closed.is_none());
+        let is_current = self.registry_stale_until <= self.time;
+        is_open && is_current && self.can_see() && self.says_waiting(life.ask.harness) == Some(true)
+    }
+
+    /// Whether there are replies from elsewhere at all.
+    pub(super) fn may_anybody_reply(&self) -> bool {
+        self.is_remote() && self.machine.get().passphrase.is_some()
     }
 
     /// The coordinator was told the result of a call.
@@ -119,17 +132,18 @@ impl Simulation {
         let (request, call) = (life.ask.request, life.call.clone());
         let pid = hook.pid;
         let printed: Value = serde_json::from_str(text).unwrap_or_default();
-        let said = |place| printed.pointer(place).and_then(Value::as_str).map(str::to_owned);
+        let told = printed.get("systemMessage").and_then(Value::as_str);
+        let call = call.and_then(|call| self.requests.calls.get(&call));
+        let input = call.map(|call| call.input.clone()).unwrap_or_default();
+        let is_closed = call.is_some_and(|call| call.closed.is_some());
         let Some(taken) = self.requests.taken.get_mut(&hook) else {
             return violation("H-23", format!("pid {pid} was handed what nobody replied to it"));
         };
         if std::mem::replace(&mut taken.is_handed, true) {
             return violation("A-04", format!("pid {pid} was handed a reply twice"));
         }
-        let message = said("/hookSpecificOutput/decision/message");
-        let is_as_given = reply_in(text) == Some(taken.asked.reply)
-            && taken.asked.message.as_ref().is_none_or(|given| message.as_ref() == Some(given))
-            && said("/systemMessage").is_some_and(|line| line.contains(&request.to_string()));
+        let is_as_given = is_as_given(text, &taken.asked, &input)
+            && told.is_some_and(|line| line.contains(&request.to_string()));
         if !is_as_given {
             return violation("H-23", format!("pid {pid} was handed another reply: {text}"));
         }
@@ -139,8 +153,7 @@ impl Simulation {
         if replies.all(|reply| reply.request != request) {
             return violation("A-04", format!("pid {pid} was handed a reply that is not on disk"));
         }
-        let call = call.and_then(|call| self.requests.calls.get(&call));
-        if call.is_some_and(|call| call.closed.is_some()) {
+        if is_closed {
             self.counts("handed over after the terminal");
         }
         self.counts("handed over");
@@ -170,7 +183,8 @@ impl Simulation {
             let Some(call) = self.requests.calls.get(id) else { continue };
             let by_hook = match call.decision {
                 Some(Decision::ByHook(kind)) => Some(kind),
-                Some(Decision::Yes | Decision::NoWithText | Decision::Esc) | None => None,
+                Some(Decision::Yes | Decision::NoWithText | Decision::Esc | Decision::Unasked)
+                | None => None,
             };
             let (is_so, situation) = match outcome {
                 ReplyOutcome::Taken => (by_hook == Some(reply.kind), "proved: taken"),

@@ -5,6 +5,8 @@ use coord_model::{Kind, ProcessRef, ReplyKind, RequestId};
 use serde_json::Value;
 
 use super::Step;
+use super::hidden::Hides;
+use super::replies::reply_in;
 use crate::checks::Violation;
 use crate::serving::{CONFIG_DIR, RequestHook, Serving};
 use crate::simulation::{MS, Simulation, Time, What};
@@ -19,14 +21,18 @@ const SLOW: std::ops::Range<u64> = 5 * MS..400 * MS;
 #[derive(Debug)]
 pub(super) struct HookLife {
     pub(super) ask: RequestHook,
-    /// The call that it asks for; none for a question.
+    /// The call that it asks for.
     pub(super) call: Option<String>,
     /// Since when it waits, until it is answered.
     pub(super) waits_since: Option<Time>,
     /// The coordinator knew its prompt as open while it waited.
     pub(super) was_known: bool,
+    /// The coordinator could see its dialog on the screen since then.
+    pub(super) was_shown: bool,
     /// Since when the coordinator can see that the hook need not wait.
     pub(super) needless_since: Option<Time>,
+    /// For how long it kept its prompt from everybody at a terminal.
+    pub(super) hides: Hides,
 }
 
 impl HookLife {
@@ -36,7 +42,7 @@ impl HookLife {
 }
 
 impl Simulation {
-    /// The hook of an interactive client's request is a process that stays. Which one.
+    /// The hook of a client's request is a process that stays. Which one.
     pub(crate) fn start_request_hook(
         &mut self,
         (place, id, pid): (usize, u128, u32),
@@ -46,8 +52,9 @@ impl Simulation {
         if payload.get("hook_event_name").is_none_or(|name| name != "PermissionRequest") {
             return None;
         }
-        let one = self.running(place).filter(|one| one.client.is_interactive)?;
+        let one = self.running(place)?;
         let (harness, session_id) = (one.process, one.session_id.clone());
+        let is_interactive = one.client.is_interactive;
         if self.machine.get().processes.contains_key(&pid) {
             return None;
         }
@@ -57,7 +64,8 @@ impl Simulation {
         }
         let input = payload.get("tool_input").map(Value::to_string).unwrap_or_default();
         let request = RequestId(id);
-        let has_dialog = payload.get("agent_id").is_none();
+        // It cannot tell a subagent in the foreground, whose dialog is there, from one in the background.
+        let has_dialog = is_interactive && payload.get("agent_id").is_none();
         let ask = RequestHook { request, session_id, harness, process, has_dialog, input };
         if let Some(call) = call {
             self.requests.of_request.insert(request, call.to_owned());
@@ -70,7 +78,9 @@ impl Simulation {
             call: call.map(str::to_owned),
             waits_since: None,
             was_known: false,
+            was_shown: false,
             needless_since: None,
+            hides: Hides::default(),
         };
         self.requests.hooks.insert(process, life);
         Some(process)
@@ -139,9 +149,10 @@ impl Simulation {
     /// A hook prints what it was answered with, if the client still says that it waits.
     pub(super) fn hook_hears(&mut self, hook: ProcessRef, text: Option<&str>) {
         let Some(life) = self.requests.hooks.get(&hook) else { return };
-        let harness = life.ask.harness;
+        let (harness, has_dialog) = (life.ask.harness, life.ask.has_dialog);
         let reply = text.and_then(reply_in);
-        let is_waiting = self.says_waiting(harness).unwrap_or(false);
+        // Of a prompt without a dialog the registry says nothing.
+        let is_waiting = !has_dialog || self.says_waiting(harness).unwrap_or(false);
         if reply.is_some() {
             self.note(|| format!("  pid {} is to print {reply:?}", hook.pid));
             if !is_waiting {
@@ -162,6 +173,7 @@ impl Simulation {
         let Some(life) = self.requests.hooks.remove(&hook) else { return Ok(()) };
         self.machine.get().end(hook);
         self.check_hidden(&life)?;
+        self.counts_hidden(&life, printed);
         let boot = self.boot();
         let Some(place) = self.place_of_client(&boot, life.ask.harness) else { return Ok(()) };
         if let Some((printed, call)) = printed.zip(life.call.as_deref()) {
@@ -198,15 +210,5 @@ impl Simulation {
         let is_its = entry.get("procStart")?.as_str()? == client.start_time.to_string();
         let status = entry.get("status").filter(|_| is_its)?.as_str()?;
         Some(status == "waiting")
-    }
-}
-
-/// What a hook is to print decides this.
-pub(super) fn reply_in(text: &str) -> Option<ReplyKind> {
-    let printed: Value = serde_json::from_str(text).ok()?;
-    match printed.pointer("/hookSpecificOutput/decision/behavior")?.as_str()? {
-        "allow" => Some(ReplyKind::Allow),
-        "deny" => Some(ReplyKind::Deny),
-        _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use coord_model::{ReplyKind, RequestId};
 
 use super::{Asking, Call, Step};
-use crate::client::{Asked, Decision, End};
+use crate::client::{Asked, AskedFor, Decision, End};
 use crate::simulation::{MS, SECOND, Simulation, What};
 
 /// A client's notification of a prompt.
@@ -20,7 +20,13 @@ impl Simulation {
         let number = self.requests.number;
         let (calls, is_hidden) = (asked.calls.clone(), asked.is_hidden_by_hooks());
         for call in &calls {
-            let truth = Call { is_hidden, ..Call::default() };
+            let truth = Call {
+                is_hidden,
+                is_headless: asked.is_headless(),
+                asked_for: call.asked_for(),
+                input: call.input.clone(),
+                ..Call::default()
+            };
             self.requests.calls.insert(call.id.clone(), truth);
         }
         if 1 < calls.len() {
@@ -41,7 +47,7 @@ impl Simulation {
         }
     }
 
-    /// The dialog of a background subagent is built once no hook of its call is left.
+    /// The dialog of a background subagent is built, or a headless run denies the call, once no hook of it is left.
     pub(super) fn shows_when_free(&mut self, place: usize) {
         let Some(asking) = self.running(place).and_then(|one| one.asking.as_ref()) else { return };
         let (number, is_shown) = (asking.number, asking.is_shown);
@@ -60,6 +66,14 @@ impl Simulation {
         };
         let asking = one.asking.as_mut().filter(|asking| asking.number == number);
         let Some(asking) = asking.filter(|asking| !asking.is_shown) else { return };
+        if asking.asked.is_headless() {
+            let calls: Vec<String> =
+                asking.asked.calls.iter().map(|call| call.id.clone()).collect();
+            for call in calls {
+                self.decides(place, &call, Decision::Unasked);
+            }
+            return self.counts("a headless run denied what nobody decided");
+        }
         asking.is_shown = true;
         let plan = one.client.shows_dialog(now_ms, &mut self.random);
         self.follow(place, plan);
@@ -71,16 +85,19 @@ impl Simulation {
     fn is_shown(&mut self, place: usize, number: u64) {
         let Some(asking) = self.running(place).and_then(|one| one.asking.as_ref()) else { return };
         let can_be_interrupted = asking.asked.can_be_interrupted();
-        let calls: Vec<String> = asking.asked.calls.iter().map(|call| call.id.clone()).collect();
+        let calls: Vec<_> =
+            asking.asked.calls.iter().map(|call| (call.id.clone(), call.asked_for())).collect();
         self.at(NOTIFIES_AFTER, What::Request(Step::Notifies(place, number)));
         let mut open_ms = match self.random.below(20) {
             0 => self.random.range(600_000..2_400_000),
             _ => self.random.range(400..60_000),
         };
-        for call in calls {
+        for (call, asked_for) in calls {
             let decision = match self.random.below(20) {
                 0..16 => Decision::Yes,
                 16 | 17 if can_be_interrupted => Decision::Esc,
+                // A question is answered or left.
+                _ if asked_for == AskedFor::Answers => Decision::Yes,
                 _ => Decision::NoWithText,
             };
             self.at(open_ms * MS, What::Request(Step::Answers(place, call, decision)));
@@ -101,12 +118,17 @@ impl Simulation {
     pub(super) fn answers_at_terminal(&mut self, place: usize, call: &str, decision: Decision) {
         let of_call = |hook: &&super::HookLife| hook.call.as_deref() == Some(call);
         let waits = self.requests.hooks.values().filter(of_call).any(super::HookLife::is_waiting);
+        let asking = self.running(place).and_then(|one| one.asking.as_ref());
+        let is_agents = asking.is_some_and(|asking| asking.asked.is_of_foreground_agent());
         if !self.decides(place, call, decision) || !waits {
             return;
         }
+        if is_agents {
+            self.counts("a subagent's dialog answered beside a waiting hook");
+        }
         self.counts(match decision {
             Decision::Esc => "interrupted beside a waiting hook",
-            Decision::Yes | Decision::NoWithText | Decision::ByHook(_) => {
+            Decision::Yes | Decision::NoWithText | Decision::ByHook(_) | Decision::Unasked => {
                 "answered at the terminal beside a waiting hook"
             }
         });
@@ -131,7 +153,8 @@ impl Simulation {
         self.counts(match printed {
             ReplyKind::Allow => "allowed from elsewhere",
             ReplyKind::Deny => "denied from elsewhere",
-            ReplyKind::Answer | ReplyKind::Approve(_) => "answered from elsewhere",
+            ReplyKind::Answer => "answered from elsewhere",
+            ReplyKind::Approve(_) => "approved from elsewhere",
         });
         if is_later {
             self.counts("a later prompt decided first");

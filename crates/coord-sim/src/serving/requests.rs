@@ -11,6 +11,9 @@ use serde_json::json;
 
 use super::{Asker, Serving};
 
+/// No process has such a pid, on whatever machine: the coordinator looks for callers in the real process table.
+const UNSEEN: Caller = Caller { pid: u32::MAX, parent: None };
+
 /// A hook that has reported a permission request.
 #[derive(Debug, Clone)]
 pub struct RequestHook {
@@ -85,6 +88,27 @@ impl Serving {
         self.coordinator.reply(&need.to_string(), asked, ("/dev/pts/7".to_owned(), now))?;
         let told = self.answer_once_synced(Asker::Person, Response::no_content());
         told.map_err(|error| Response::error(500, "internal", &error.to_string()))
+    }
+
+    /// Somebody replies whose process is not to be seen. The status of the answer.
+    pub fn reply_unseen(&mut self, need: NeedId, asked: &DecisionRequest) -> Option<u16> {
+        let request = Request {
+            method: "POST".to_owned(),
+            path: format!("/v1/needs/{need}/decision"),
+            query: Vec::new(),
+            body: serde_json::to_vec(asked).unwrap_or_default(),
+            keep_alive: false,
+        };
+        match self.route(&request, UNSEEN) {
+            Route::Answer(response) => Some(response.status),
+            Route::Handed(..)
+            | Route::AfterSync(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::WaitForReply(_)
+            | Route::Verified
+            | Route::Down => None,
+        }
     }
 
     /// Hooks that have ended wait no longer.

@@ -4,7 +4,7 @@ use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
     Decided, Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
-    Registry, Screen, Verdict, Via,
+    Registry, RequestId, Screen, Verdict, Via,
 };
 use serde::Serialize;
 
@@ -108,6 +108,11 @@ impl Line {
         rest.filter(|_| self.rule.is_some()).unwrap_or(&self.detail)
     }
 
+    fn hook_ended(&mut self, session_id: String, request: RequestId) {
+        let what = format!("{request}: its hook does not wait any longer");
+        self.tells(session_id, "RequestHookEnded", what);
+    }
+
     fn tells(&mut self, session_id: String, name: &str, detail: String) {
         self.session_id = Some(session_id);
         name.clone_into(&mut self.name);
@@ -156,6 +161,7 @@ pub fn line(record: Record) -> Line {
         Event::ReplySeen { session_id, request, decided, .. } => {
             line.tells(session_id, REPLY_SEEN, format!("{request}: {}", decided_words(decided)));
         }
+        Event::RequestHookEnded { session_id, request, .. } => line.hook_ended(session_id, request),
         Event::Operator { session_id, what, .. } => {
             line.source = "operator";
             OPERATOR.clone_into(&mut line.name);
@@ -400,6 +406,7 @@ fn own(line: &mut Line, event: Event) {
         | Event::ResumeClaimed { .. }
         | Event::ResumeFailed { .. }
         | Event::ReplySeen { .. }
+        | Event::RequestHookEnded { .. }
         | Event::Operator { .. } => return,
     };
     name.clone_into(&mut line.name);

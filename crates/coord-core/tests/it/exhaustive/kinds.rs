@@ -487,6 +487,14 @@ fn coordinator() -> Vec<Symbol> {
                 decided: None,
             },
         ),
+        one(
+            "request hook ended",
+            Event::RequestHookEnded {
+                session_id: "s".to_owned(),
+                session: SessionKey(1),
+                request: RequestId(1),
+            },
+        ),
         one("local clock", Event::LocalClock { offsets: Vec::new() }),
         one("journal reopened", Event::JournalReopened { why: String::new(), after_ms: 1 }),
         one("decision", Event::Decision(decision())),

@@ -51,6 +51,7 @@ labels! { EVENTS, of_event(Event):
     Event::Message { .. } => "message",
     Event::Operator { .. } => "operator",
     Event::ReplySeen { .. } => "reply seen",
+    Event::RequestHookEnded { .. } => "request hook ended",
     Event::Proved { .. } => "proved",
     Event::Acted { .. } => "acted",
     Event::ResumeClaimed { .. } => "resume claimed",
