@@ -24,6 +24,8 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
     match event.kind {
         // The hook was slow: its call belongs to a turn that is over.
         HookKind::Tool(ToolPhase::Before) if is_of_another_turn(session, event) => (),
+        // Its hook is registered twice: one result ends the call.
+        HookKind::Tool(ToolPhase::Before) if is_under_way(session, event) => (),
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
             let tool = event.tool.clone().unwrap_or_default();
@@ -46,6 +48,10 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         | HookKind::SubagentStop
         | HookKind::Other(_) => (),
     }
+}
+
+fn is_under_way(session: &Session, event: &HookEvent) -> bool {
+    event.call.is_some() && session.under_way.iter().any(|one| one.call == event.call)
 }
 
 fn is_of_another_turn(session: &Session, event: &HookEvent) -> bool {

@@ -29,15 +29,20 @@ impl Shown {
 
     /// What is replied to it: mostly what fits.
     pub(super) fn reply(&self, random: &mut Random) -> DecisionRequest {
-        let is_yes = random.chance(0.7);
         let mode = if random.coin() { PlanMode::Default } else { PlanMode::AcceptEdits };
-        let kinds = [ReplyKind::Allow, ReplyKind::Answer, ReplyKind::Approve(mode)];
-        let reply = match self.kind {
-            _ if random.chance(0.1) => random.pick(&kinds).copied().unwrap_or(ReplyKind::Allow),
-            _ if !is_yes => ReplyKind::Deny,
-            NeedKind::Question => ReplyKind::Answer,
-            NeedKind::Plan => ReplyKind::Approve(mode),
-            _ => ReplyKind::Allow,
+        let (answer, approval) = (ReplyKind::Answer, ReplyKind::Approve(mode));
+        let fitting = if self.kind == NeedKind::Question {
+            answer
+        } else if self.kind == NeedKind::Plan {
+            approval
+        } else {
+            ReplyKind::Allow
+        };
+        let others = [ReplyKind::Allow, answer, approval];
+        let reply = match random.below(10) {
+            0 => random.pick(&others).copied().unwrap_or(fitting),
+            1..4 => ReplyKind::Deny,
+            _ => fitting,
         };
         self.asked(reply, random)
     }
