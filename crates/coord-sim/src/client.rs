@@ -281,7 +281,7 @@ impl Client {
         draft.pass(1_000..600_000);
         if work == Truth::Subagent {
             let agent = draft.name("agent");
-            if draft.random.chance(0.6) {
+            if draft.random.chance(0.8) {
                 let left = draft.random.below(3);
                 draft.asks_in_background(agent, left);
                 return draft.next();

@@ -8,7 +8,7 @@
 //! no dialog while a hook waits; [`hidden`] counts for how long nobody at a terminal can answer.
 //!
 //! Left out: which terminal is unlocked by the passphrase, since the coordinator reads the caller's terminal from the real
-//! process table. A reply of somebody whom it cannot see there is played, and the passphrase that is removed.
+//! process table. A reply of somebody whom it cannot see there is played, and a coordinator without a passphrase.
 
 mod checks;
 mod hidden;

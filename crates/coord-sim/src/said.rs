@@ -19,8 +19,8 @@ const ON_ITS_WAY: Time = 500 * MS;
 /// Share of sessions that are given a name.
 const NAMED: f64 = 0.3;
 
-/// Share of sessions whose subagents may ask.
-const ASK_FOR_AGENTS: f64 = 0.3;
+/// Share of unattended sessions whose subagents may ask.
+const ASK_FOR_AGENTS: f64 = 0.9;
 
 /// What was said of one session, or of all.
 #[derive(Debug, Clone, Default)]
@@ -188,8 +188,9 @@ impl Simulation {
         for (key, session_id) in new {
             self.said.considered.insert(key);
             // Whoever lets subagents ask does not watch the session.
-            let asks_for_agents = self.random.chance(ASK_FOR_AGENTS).then_some(true);
             let unattended = self.random.chance(self.habits.unattended).then_some(true);
+            let share = if unattended.is_some() { ASK_FOR_AGENTS } else { NAMED };
+            let asks_for_agents = self.random.chance(share).then_some(true);
             let unattended = unattended.or(asks_for_agents);
             let recover = self.random.chance(self.habits.opted_in).then_some(true);
             // Who has a name may be sent messages: a wake hook waits there, watched or not (H-02).
