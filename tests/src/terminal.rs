@@ -242,6 +242,15 @@ impl Pane {
         })
     }
 
+    /// Waits until the pane no longer shows `text`.
+    #[track_caller]
+    pub fn wait_gone(&self, text: &str) {
+        wait_until(&format!("the screen no longer shows {text:?}"), || {
+            let screen = self.screen();
+            if screen.contains(text) { Err(Screen(screen)) } else { Ok(()) }
+        });
+    }
+
     /// Closes the pane, as a person does with the window's close button.
     #[track_caller]
     pub fn close(&self) {

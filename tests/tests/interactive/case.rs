@@ -170,18 +170,27 @@ impl Case {
         expected: impl Into<Expected>,
         act: impl FnOnce(&Self),
     ) {
+        let expected = expected.into();
         self.mark(what, through, expected);
         act(self);
         self.timeline.reach(10);
         // Under load the client may still be at its hooks: what it does next would be judged wrongly.
         self.timeline.settle();
+        if self.config.sources == Sources::NoRegistry && expected.truth == SessionState::Idle {
+            self.pane.wait_gone("esc to interrupt");
+            self.timeline.reach(10);
+        }
     }
 
-    /// Without the registry, sources that contradict each other are `unknown` for a moment.
+    /// Without the registry, sources that contradict each other are `unknown` for a moment. Under
+    /// load a client works on for seconds after the last hook of its turn, and only its screen says so.
     fn mark(&mut self, what: &str, through: &[SessionState], expected: impl Into<Expected>) {
-        let mut through = through.to_vec();
+        let (expected, mut through) = (expected.into(), through.to_vec());
         if self.config.sources == Sources::NoRegistry {
             through.push(SessionState::Unknown);
+            if expected.truth == SessionState::Idle {
+                through.push(SessionState::Running);
+            }
         }
         self.timeline.mark(what, (&self.id, self.pid), expected, &through);
     }
