@@ -21,7 +21,7 @@ pub(crate) fn sigkill_in_a_turn() {
     let mut place = Place::unattended(turns, &arguments);
     place.prompt("First prompt");
     place.api.open("one");
-    place.when("the first turn ends", |session| session.state == SessionState::Idle);
+    place.when_at_rest();
     place.prompt("Second prompt");
     place.signal(Signal::KILL);
     let session = place.when_back();
@@ -109,14 +109,17 @@ pub(crate) fn a_background_shell_that_lives_on() {
     survives(&mut place, tool);
 }
 
-/// The tool's shell, once it has come to its gate.
+/// The tool's shell, once it has come to its gate and the transcript tells of it: the client writes a
+/// turn a moment after it has begun the call, and a conversation without a turn cannot be resumed (H-36).
 fn tool(place: &Place) -> u32 {
     let project = place.home.project();
-    wait_until("the tool runs", || {
+    let pid = wait_until("the tool runs", || {
         let pid = std::fs::read_to_string(project.join("pid")).unwrap_or_default();
         let pid = pid.trim().parse().ok().filter(|_| project.join("gate").exists());
         pid.ok_or_else(|| place.pane.screen())
-    })
+    });
+    place.when_written("\"type\":\"assistant\"");
+    pid
 }
 
 /// A tool of the dead client is let through to its end, and then the session comes back.

@@ -72,6 +72,9 @@ pub(crate) fn a_request_of_a_background_session() {
     when_no_hook(&place);
     let listed = place.runs("coordctl", &["requests"]);
     assert!(listed.contains("answering background sessions is off"), "{listed}");
+    let id = inspect(&place.home).sessions[0].session_id.clone();
+    let told = place.runs("coord", &["go", &id]);
+    assert!(told.contains("→ claude agents") && told.contains("code 1"), "{told}");
     place.stop_background();
 
     let turns = [Turn::bash("touch made-behind"), Turn::text("Made it.").lasting()];

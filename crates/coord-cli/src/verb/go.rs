@@ -121,6 +121,9 @@ fn target(session: &Session, client: &Client) -> Result<String, String> {
     if session.state == SessionState::Elsewhere {
         return Err(format!("{name} runs on host {}. Go there by ssh.", escape(&session.host)));
     }
+    if session.state == SessionState::Foreign {
+        return Err(format!("{name} runs under another supervisor. → claude agents"));
+    }
     if kind == "headless" {
         return Err(format!("{name} is headless. → coord inspect {name}"));
     }
