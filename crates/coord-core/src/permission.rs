@@ -123,9 +123,10 @@ pub(crate) fn apply(
         HookKind::SessionStart(StartSource::Compact) | HookKind::Other(_) => (),
         // Its request may have been faster.
         HookKind::Tool(ToolPhase::Before) => {
-            let of = |wait: &Wait| wait.call.is_none() && is_call(wait, event);
-            if session.waits.name_call(event.call.as_ref(), of) {
-                session.under_way.ask_about_last(event.call.as_ref());
+            let is_it = |wait: &Wait| wait.call.is_none() && is_call(wait, event);
+            if session.waits.iter().any(is_it) {
+                let call = take_call(session, event);
+                session.waits.name_call(call, is_it);
             }
         }
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.end_all(),
@@ -151,7 +152,8 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
-/// The client's id of the call that a request of the main thread is about: the first that no prompt was about.
+/// The client's id of the call that a request of the main thread is about: the one that no prompt was about. Where there
+/// are several with the same input, nobody knows which: a request may have been lost, or comes late.
 fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
     session.under_way.ask_about(|one: &UnderWay| {
         let is_same = kind_of(event) == WaitKind::Input

@@ -128,18 +128,12 @@ impl Protected<Vec<UnderWay>> {
         self.0.push(call);
     }
 
-    /// A prompt is about the first of these calls. Returns the client's id of it.
+    /// A prompt is about the only one of these calls. Returns the client's id of it; none if there are several.
     pub(crate) fn ask_about(&mut self, is_it: impl Fn(&UnderWay) -> bool) -> Option<String> {
-        let found = self.0.iter_mut().find(|one| is_it(one))?;
-        found.is_asked = true;
-        found.call.clone()
-    }
-
-    /// An earlier prompt is about the call that begins now.
-    pub(crate) fn ask_about_last(&mut self, call: Option<&String>) {
-        if let Some(last) = self.0.last_mut().filter(|one| one.call.as_ref() == call) {
-            last.is_asked = true;
-        }
+        let mut found = self.0.iter_mut().filter(|one| is_it(one));
+        let (one, None) = (found.next()?, found.next()) else { return None };
+        one.is_asked = true;
+        one.call.clone()
     }
 
     /// A call ended. It is known by its id, or by its input where no id is given.

@@ -91,18 +91,11 @@ impl Protected<Vec<Wait>> {
         }
     }
 
-    /// The first of these prompts is about this call. Returns whether there is one.
-    pub(crate) fn name_call(
-        &mut self,
-        call: Option<&String>,
-        is_it: impl Fn(&Wait) -> bool,
-    ) -> bool {
-        let found = self.0.iter_mut().find(|wait| is_it(wait));
-        let is_found = found.is_some();
-        if let Some(wait) = found {
-            wait.call = call.cloned();
+    /// The first of these prompts is about this call.
+    pub(crate) fn name_call(&mut self, call: Option<String>, is_it: impl Fn(&Wait) -> bool) {
+        if let Some(wait) = self.0.iter_mut().find(|wait| is_it(wait)) {
+            wait.call = call;
         }
-        is_found
     }
 
     /// The prompt at this place is over.
