@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod client_check;
 mod dist;
 mod soak;
 mod tidy;
@@ -25,6 +26,8 @@ enum Task {
     Bench(bench::Args),
     /// Format, lints and tests of core, store and hooks: the loop beside an editor, within a minute
     Check,
+    /// Try coord with a version of Claude Code
+    ClientCheck(client_check::Args),
     /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements
     Tidy,
     /// Make the tarballs that others install from
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args),
         Task::Check => check::run(),
+        Task::ClientCheck(args) => client_check::run(&args),
         Task::Tidy => tidy::run(),
         Task::Dist(args) => dist::run(&args),
         Task::Soak(args) => soak::run(&args),
