@@ -22,15 +22,20 @@ fn lines(page: &str) -> Vec<Line> {
     let mut is_block = false;
     // Such an example is compared with what the program prints, also when that is a refusal.
     let mut is_run = false;
+    // What `--help` prints below its options: examples are indented, text is not.
+    let mut is_text = false;
     for line in page.lines() {
         if let Some(info) = line.trim_start().strip_prefix("```") {
             is_block = !is_block;
             is_run = is_block && info.split(' ').any(|word| word == "run");
-        } else if is_block && is_run {
+            is_text = is_block && info == "text";
+        } else if is_block && (is_run || (is_text && !line.starts_with(' '))) {
             continue;
         } else if is_block {
             let line = line.trim_start();
-            found.extend(command(line.strip_prefix("$ ").unwrap_or(line), true));
+            // A diagram names a command without its arguments.
+            let is_whole = !line.contains('─');
+            found.extend(command(line.strip_prefix("$ ").unwrap_or(line), is_whole));
         } else {
             let spans = line.split('`').skip(1).step_by(2);
             found.extend(spans.filter_map(|span| command(span, false)));
@@ -47,7 +52,8 @@ fn command(text: &str, is_whole: bool) -> Option<Line> {
         return None;
     }
     // What a reader is to replace, or to leave out.
-    let is_left_out = |word: &String| word == "…" || word.starts_with(['[', '<']);
+    let is_left_out =
+        |word: &String| matches!(word.as_str(), "…" | "?") || word.starts_with(['[', '<']);
     let n_words = words.len();
     words.retain(|word| !is_left_out(word));
     Some(Line { is_whole: is_whole && words.len() == n_words, words })
