@@ -29,9 +29,10 @@ fn lines(page: &str) -> Vec<Line> {
             is_block = !is_block;
             is_run = is_block && info.split(' ').any(|word| word == "run");
             is_text = is_block && info == "text";
-        } else if is_block && (is_run || (is_text && !line.starts_with(' '))) {
-            continue;
         } else if is_block {
+            if is_run || (is_text && !line.starts_with(' ')) {
+                continue;
+            }
             let line = line.trim_start();
             // A diagram names a command without its arguments.
             let is_whole = !line.contains('─');
@@ -106,7 +107,7 @@ fn refused(line: &Line) -> Option<String> {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             !line.is_whole || line.words.iter().any(is_placeholder)
         }
-        _ => false,
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand | _ => false,
     };
     (!is_fine).then(|| error.to_string())
 }

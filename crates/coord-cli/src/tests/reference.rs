@@ -71,7 +71,7 @@ fn options(text: &mut String, command: &Command, is_verb: bool) -> std::fmt::Res
 /// How an argument is typed.
 fn spelling(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
-    let mut value = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
+    let mut value = names.iter().map(clap::builder::Str::as_str).collect::<Vec<_>>().join(" ");
     if value.is_empty() {
         value = arg.get_id().as_str().to_uppercase();
     }

@@ -1,7 +1,5 @@
 //! The examples of the documentation that are marked with `run` print what they show, where nothing is installed.
 
-#![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
-
 use std::path::Path;
 
 use coord_tests::coord::{coord, coordctl};
