@@ -11,11 +11,11 @@ const HEAD: &str = "# Command line
 
 <!-- Written by `COORD_TEST_ACCEPT=1 cargo test -p coord-cli --lib reference`. -->
 
-`coord` shows sessions, talks to them and sets coord up. `coordctl` acts on sessions; the coordinator takes its orders only
-from a person at a terminal. Both are one program. [reference.md](reference.md#exit-codes) lists the exit codes.
+`coord` shows sessions, talks to them and sets coord up. `coordctl` acts on sessions; the coordinator takes its orders
+only from a person at a terminal. Both are one program. [reference.md](reference.md#exit-codes) lists the exit codes.
 
-A session is named by its name, its id, or the beginning of its id. A TIME is a number with a unit, such as `90s`, `10m`,
-`2h` or `1d`.
+A session is named by its name, its id, or the beginning of its id. A TIME is a number with a unit, such as `90s`,
+`10m`, `2h` or `1d`.
 ";
 
 /// The page.
