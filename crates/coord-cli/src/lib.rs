@@ -9,6 +9,8 @@ mod coord;
 mod follow;
 mod out;
 mod prefault;
+#[cfg(test)]
+mod tests;
 mod this_machine;
 mod usage;
 mod verb;

@@ -1,6 +1,7 @@
 //! `cargo xtask`: what the repository needs beside its programs. One file per task.
 
 mod bench;
+mod book;
 mod check;
 mod client_check;
 mod dist;
@@ -24,11 +25,13 @@ struct Cli {
 enum Task {
     /// Measure what things cost, as ratios to a floor measured in the same run
     Bench(bench::Args),
+    /// Make the book of docs/, with mdBook
+    Book,
     /// Format, lints and tests of core, store and hooks: the loop beside an editor, within a minute
     Check,
     /// Try coord with a version of Claude Code
     ClientCheck(client_check::Args),
-    /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements
+    /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements, links
     Tidy,
     /// Make the tarballs that others install from
     Dist(dist::Args),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     }
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args),
+        Task::Book => book::run(),
         Task::Check => check::run(),
         Task::ClientCheck(args) => client_check::run(&args),
         Task::Tidy => tidy::run(),

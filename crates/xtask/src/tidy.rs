@@ -6,6 +6,7 @@
 mod arrows;
 mod guarantees;
 mod layout;
+mod links;
 mod manifests;
 mod proofs;
 mod purity;
@@ -43,11 +44,12 @@ struct Report {
     notes: Vec<String>,
 }
 
-/// One tracked text file.
+/// One tracked file.
 #[derive(Debug)]
 struct Text {
     /// Relative to the repository's top.
     path: String,
+    /// Empty if it is no text.
     text: String,
 }
 
@@ -77,10 +79,11 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     arrows::check(&files, &mut report);
     layout::check(&files, &mut report);
     proofs::check(&files, &mut report);
+    links::check(&files, &mut report);
     Ok(report)
 }
 
-/// All tracked files that are text.
+/// All tracked files.
 fn tracked(root: &Path) -> anyhow::Result<Vec<Text>> {
     let output =
         Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git")?;
@@ -91,9 +94,10 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<Text>> {
     let mut files = Vec::new();
     for path in names.split('\0').filter(|name| !name.is_empty()) {
         match std::fs::read(root.join(PathBuf::from(path))) {
-            Ok(bytes) => files.extend(
-                String::from_utf8(bytes).ok().map(|text| Text { path: path.to_owned(), text }),
-            ),
+            Ok(bytes) => {
+                let text = String::from_utf8(bytes).unwrap_or_default();
+                files.push(Text { path: path.to_owned(), text });
+            }
             // Removed, and not yet from the index.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
             Err(error) => return Err(error).with_context(|| path.to_owned()),

@@ -48,7 +48,7 @@ pub(crate) fn run<C: CommandFactory>(args: &Args) -> Result<(), Failure> {
 }
 
 /// In the order of the list: those that need a person first.
-const ALL: [SessionState; 19] = [
+pub(crate) const ALL: [SessionState; 19] = [
     SessionState::AwaitingPermission,
     SessionState::AwaitingInput,
     SessionState::BlockedAuth,

@@ -3,6 +3,7 @@
 mod compat;
 mod contract;
 mod doctor;
+mod documentation;
 mod install;
 mod install_script;
 mod resume_exec;

@@ -16,7 +16,10 @@ use std::os::unix::net::UnixListener;
 /// Breaks a place in one way.
 type Break = fn(&mut Place);
 
-/// Wants the finding `check` with this in its remedy.
+/// The page that has each finding with its remedy.
+const PAGE: &str = include_str!("../../../../../docs/what-can-go-wrong.md");
+
+/// Wants the finding `check` with this in its remedy, there and on the page.
 #[track_caller]
 fn expect(place: &Place, check: &str, remedy: &str) {
     let findings = place.findings(&[]);
@@ -26,6 +29,11 @@ fn expect(place: &Place, check: &str, remedy: &str) {
             && finding["remedy"].as_str().is_some_and(|text| text.contains(remedy))
     });
     assert!(found.is_some(), "{check} with {remedy:?} in {findings:#?}");
+    let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{check}`")));
+    assert!(
+        row.is_some_and(|row| row.replace('`', "").contains(remedy)),
+        "{check}: no {remedy:?} in {row:?}"
+    );
 }
 
 #[track_caller]
