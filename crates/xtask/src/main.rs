@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod dist;
+mod pictures;
 mod soak;
 mod tidy;
 mod truth;
@@ -29,6 +30,8 @@ enum Task {
     Tidy,
     /// Make the tarballs that others install from
     Dist(dist::Args),
+    /// Make the pictures of the documentation
+    Pictures(pictures::Args),
     /// Run the random tests for long, with fresh seeds
     Soak(soak::Args),
     /// Measure how true the states of real sessions are
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Tidy => tidy::run(),
         Task::Dist(args) => dist::run(&args),
+        Task::Pictures(args) => pictures::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Truth(args) => truth::run(&args),
     };
