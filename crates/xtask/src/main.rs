@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod client_check;
 mod dist;
+mod pictures;
 mod soak;
 mod tidy;
 mod truth;
@@ -35,6 +36,8 @@ enum Task {
     Tidy,
     /// Make the tarballs that others install from
     Dist(dist::Args),
+    /// Make the pictures of the documentation
+    Pictures(pictures::Args),
     /// Run the random tests for long, with fresh seeds
     Soak(soak::Args),
     /// Measure how true the states of real sessions are
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::ClientCheck(args) => client_check::run(&args),
         Task::Tidy => tidy::run(),
         Task::Dist(args) => dist::run(&args),
+        Task::Pictures(args) => pictures::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Truth(args) => truth::run(&args),
     };

@@ -1,4 +1,4 @@
-//! Every command line of `coord` and `coordctl` in the documentation is one that the programs take.
+//! Every command line of `coord` and `coordctl` in the documentation is one that the programs take (P-03).
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;

@@ -1,4 +1,4 @@
-//! docs/what-can-go-wrong.md has every finding of `coord doctor`, and no other.
+//! docs/what-can-go-wrong.md has every finding of `coord doctor`, and no other (P-03).
 
 use std::collections::BTreeSet;
 

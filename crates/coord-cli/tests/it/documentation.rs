@@ -1,4 +1,4 @@
-//! The examples of the documentation that are marked with `run` print what they show, where nothing is installed.
+//! The examples of the documentation that are marked with `run` print what they show, where nothing is installed (P-03).
 
 use std::path::Path;
 

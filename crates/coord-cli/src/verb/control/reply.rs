@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, escape};
 use crate::verb::completions;
+use crate::verb::inspect::tilde;
 use crate::verb::status::not_reachable;
 
 /// How long the proof of a reply is awaited: an allowed call is proved only once it has ended (measured).
@@ -64,7 +65,7 @@ impl Answerable {
     /// Shows the exact input.
     pub(super) fn show(&self, out: &mut impl Write) -> Result<(), Failure> {
         let request = &self.request;
-        let (name, cwd) = (escape(&request.name), escape(&request.cwd));
+        let (name, cwd) = (escape(&request.name), escape(&tilde(&request.cwd)));
         if request.kind == NeedKind::Question {
             writeln!(out, "{name} asks in {cwd}:\n")?;
         } else if request.kind == NeedKind::Plan {
