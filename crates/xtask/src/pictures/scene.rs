@@ -69,13 +69,11 @@ impl Scene {
         Ok(Self { serve, terminal, api, programs: programs.to_owned(), pause, home })
     }
 
-    /// Brings each session into its state, the first one earliest. The last one crashes.
+    /// Brings each session into its state, the first one earliest.
     pub(super) fn play(&self) -> anyhow::Result<()> {
         let notes = self.starts("notes", &ASKS)?;
         self.prompts(&notes, "Sum up the meeting");
-        self.passes("notes", SessionState::Idle, |session| {
-            session.last_event.as_ref().is_some_and(|last| last.name == "Stop")
-        })?;
+        self.passes("notes", SessionState::Idle, has_answered)?;
         let docs = self.starts("docs", &ASKS)?;
         self.prompts(&docs, "Write the guide");
         docs.wait_screen(QUESTION);
@@ -83,6 +81,7 @@ impl Scene {
         let nightly = self.starts("nightly", &MAY_RUN)?;
         self.prompts(&nightly, "Serve the report");
         self.passes("nightly", SessionState::Background, |_| true)?;
+        self.crashes("site")?;
         let tests = self.starts("tests", &MAY_RUN)?;
         self.prompts(&tests, "Find the flaky tests");
         self.api.wait_for_nth("SUBTASK", 3);
@@ -90,15 +89,20 @@ impl Scene {
         let parser = self.starts("parser", &ASKS)?;
         self.prompts(&parser, "Build it anew");
         parser.wait_screen(DIALOG);
-        self.passes("parser", SessionState::AwaitingPermission, |_| true)?;
-        let site = self.starts("site", &MAY_RUN)?;
-        let pid = site.client_pid();
-        self.prompts(&site, "Rebuild the site");
-        self.when("site", SessionState::Running)?;
+        self.passes("parser", SessionState::AwaitingPermission, |_| true)
+    }
+
+    /// Kills a client in a turn. A person watches the session, so it is theirs to bring back.
+    fn crashes(&self, name: &str) -> anyhow::Result<()> {
+        let pane = self.starts(name, &ASKS)?;
+        let pid = pane.client_pid();
+        self.prompts(&pane, "Rebuild the site");
+        self.when_so(name, SessionState::Idle, has_answered)?;
+        self.prompts(&pane, "Publish it");
+        self.when(name, SessionState::Running)?;
         let pid = Pid::from_raw(i32::try_from(pid)?).context("a pid")?;
         kill_process(pid, Signal::KILL)?;
-        // coord brings it back after a moment, in which the pictures of the list are taken.
-        self.when_so("site", SessionState::Crashed, |session| session.pending_recovery.is_some())
+        self.passes(name, SessionState::Crashed, |session| session.need.is_some())
     }
 
     /// Opens the pane in which the pictures are taken, where coord's programs are found and prompts can be answered.
@@ -210,6 +214,11 @@ impl Scene {
     }
 }
 
+/// Whether a turn of the session has ended.
+fn has_answered(session: &Session) -> bool {
+    session.last_event.as_ref().is_some_and(|last| last.name == "Stop")
+}
+
 /// Makes the directory of each session below the home, and has the client trust it.
 fn make_projects(home: &Home) -> anyhow::Result<()> {
     let file = home.config_dir().join(".claude.json");
@@ -245,7 +254,8 @@ fn turns() -> Vec<Turn> {
         Turn::tool("AskUserQuestion", question).only_for("Write the guide"),
         Turn::tool("Bash", serve).only_for("Serve the report"),
         Turn::text("It is served.").only_for("Serve the report"),
-        Turn::hang().only_for("Rebuild the site"),
+        Turn::text("It is rebuilt.").only_for("Rebuild the site"),
+        Turn::hang().only_for("Publish it"),
         Turn::hang().only_after("SUBTASK").lasting(),
         Turn::tool("Agent", looks("unit"))
             .and_tool("Agent", looks("end-to-end"))
