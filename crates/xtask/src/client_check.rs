@@ -212,6 +212,7 @@ mod tests {
         assert_eq!(case_of("test result: ok. 3 passed"), None);
     }
 
+    // P-05
     #[test]
     fn only_what_is_explained_may_differ() {
         let cases = |list: &[(&str, bool)]| {
