@@ -215,10 +215,13 @@ impl Place {
         });
     }
 
-    /// So many acts were carried out, and none failed.
+    /// So many acts were carried out, and none failed. How one went may be recorded after what it led to was seen.
     #[track_caller]
     pub fn assert_done_only(&self, acts: usize) {
-        let done = self.acts();
+        let done = wait_until(&format!("{acts} acts"), || {
+            let done = self.acts();
+            if done.len() < acts { Err(done) } else { Ok(done) }
+        });
         assert!(done.len() == acts && done.iter().all(|act| act == "done"), "{done:?}");
     }
 
@@ -422,7 +425,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let recorded = coord(&self.home, &["events", "--json"]);
-            eprintln!("the journal\n{}\n{}", recorded.stdout, self.pane.screen());
+            eprintln!("the journal\n{}\n{}", recorded.stdout, self.pane.last_screen());
         }
     }
 }

@@ -233,6 +233,11 @@ impl Pane {
         self.tmux.tell(&["capture-pane", "-p", "-t", &self.id])
     }
 
+    /// The same for a report of a failure: why it shows nothing, where it is gone.
+    pub fn last_screen(&self) -> String {
+        self.tmux.ask(&["capture-pane", "-p", "-t", &self.id]).unwrap_or_else(|why| why)
+    }
+
     /// Waits until the pane shows `text`. Returns the screen.
     #[track_caller]
     pub fn wait_screen(&self, text: &str) -> String {
