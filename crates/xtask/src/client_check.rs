@@ -21,7 +21,7 @@ const PROGRAMS: [&str; 7] =
 /// Try coord with a version of Claude Code
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask client-check 2.1.330\n  cargo xtask client-check 2.1.250 --only recovery\n\nThe client comes from npm. All cases take about half an hour on two cores. What came of it belongs in\ntests/client-versions.toml and docs/client-versions.md."
+    after_help = "Examples:\n  cargo xtask client-check 2.1.330\n  cargo xtask client-check 2.1.250 --only recovery\n\nThe client comes from npm. All cases take about half an hour on two cores. Record the result in\ntests/client-versions.toml and docs/client-versions.md."
 )]
 pub(crate) struct Args {
     /// The version, such as 2.1.330
@@ -73,8 +73,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let client = install(&args.version)?;
     let began = Instant::now();
     let log = root().join(format!("target/client-check-{}.log", args.version));
-    let cases = cases(&client, &args.only, &log)?;
-    let (report, is_good) = judge(&cases, &known);
+    let (cases, cut_off) = cases(&client, &args.only, &log)?;
+    let (mut report, mut is_good) = judge(&cases, &known);
+    for program in cut_off {
+        is_good = false;
+        let _ = writeln!(report, "failed: {program} ended before all of its cases were run");
+    }
     say(&format!(
         "{report}{} cases with {} in {:.0} min; all that they said: {}",
         cases.len(),
@@ -105,8 +109,11 @@ fn install(version: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(out.stdout)?.trim().to_owned())
 }
 
-/// Runs the cases, and writes all that they say to `log`. Whether each passed, by its program and name.
-fn cases(client: &str, only: &[String], log: &Path) -> anyhow::Result<BTreeMap<String, bool>> {
+/// Whether each case passed, by its program and name, and the programs that ended before all of their cases were run.
+type Outcomes = (BTreeMap<String, bool>, Vec<String>);
+
+/// Runs the cases, and writes all that they say to `log`.
+fn cases(client: &str, only: &[String], log: &Path) -> anyhow::Result<Outcomes> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--workspace"]).current_dir(root());
     if !cargo.status()?.success() {
@@ -114,8 +121,9 @@ fn cases(client: &str, only: &[String], log: &Path) -> anyhow::Result<BTreeMap<S
     }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--locked", "--no-fail-fast", "--package", "coord-tests"]);
-    let named = PROGRAMS.iter().filter(|name| only.is_empty() || only.iter().any(|o| o == *name));
-    cargo.args(named.flat_map(|name| ["--test", name]));
+    let is_named = |name: &&str| only.is_empty() || only.iter().any(|one| one == name);
+    let named: Vec<&str> = PROGRAMS.into_iter().filter(is_named).collect();
+    cargo.args(named.iter().flat_map(|name| ["--test", name]));
     // The one case that says which version the tests are written for.
     cargo.args(["--", "--skip", "the_client_is_the_pinned_one"]);
     cargo.env("COORD_TEST_CLAUDE", client).current_dir(root());
@@ -125,22 +133,33 @@ fn cases(client: &str, only: &[String], log: &Path) -> anyhow::Result<BTreeMap<S
     let mut child = cargo.spawn()?;
     drop(cargo);
     let mut log = File::create(log).with_context(|| log.display().to_string())?;
-    let (mut program, mut cases) = (String::new(), BTreeMap::new());
+    let mut lines = Vec::new();
     for line in BufReader::new(reader).lines() {
         let line = line?;
         writeln!(log, "{line}")?;
-        if let Some(name) = program_of(&line) {
-            name.clone_into(&mut program);
-            say(&format!("--- {program}"));
-        } else if let Some((case, passed)) = case_of(&line) {
-            if !passed {
-                say(&format!("{program}::{case}"));
-            }
-            cases.insert(format!("{program}::{case}"), passed);
+        if program_of(&line).is_some() || case_of(&line).is_some_and(|(_, passed)| !passed) {
+            say(line.trim());
         }
+        lines.push(line);
     }
     child.wait()?;
-    Ok(cases)
+    Ok(read(&lines, &named))
+}
+
+/// What the lines of a run say of these programs.
+fn read(lines: &[String], programs: &[&str]) -> Outcomes {
+    let (mut program, mut cases) = ("", BTreeMap::new());
+    let mut cut_off: Vec<String> = programs.iter().map(|&name| name.to_owned()).collect();
+    for line in lines {
+        if let Some(name) = program_of(line) {
+            program = name;
+        } else if let Some((case, passed)) = case_of(line) {
+            cases.insert(format!("{program}::{case}"), passed);
+        } else if line.starts_with("test result: ") {
+            cut_off.retain(|name| name != program);
+        }
+    }
+    (cases, cut_off)
 }
 
 /// The test program that cargo begins to run: `Running tests/wake.rs (target/debug/deps/wake-0123)`.
@@ -210,6 +229,17 @@ mod tests {
         assert_eq!(case_of("test a_name         ... ok"), Some(("a_name", true)));
         assert_eq!(case_of("test a_name ... FAILED"), Some(("a_name", false)));
         assert_eq!(case_of("test result: ok. 3 passed"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_killed_is_no_success() {
+        let said = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let whole =
+            "Running tests/wake.rs (deps/wake-01)\ntest a ... ok\ntest result: ok. 1 passed";
+        let cases = BTreeMap::from([("wake::a".to_owned(), true)]);
+        assert_eq!(read(&said(whole), &["wake"]), (cases.clone(), Vec::new()));
+        let killed = "Running tests/wake.rs (deps/wake-01)\ntest a ... ok\nerror: test failed";
+        assert_eq!(read(&said(killed), &["wake"]), (cases, vec!["wake".to_owned()]));
     }
 
     // P-05
