@@ -312,7 +312,12 @@ pub(crate) fn a_hook_that_fails() {
         let message = message_when(&place, &sent.id, "it went back, or came", |message| {
             message.state == "processed" || message.state == "pending" && message.maybe_duplicate
         });
-        (message.state == "pending").then_some((sentence, message))
+        if message.state == "pending" {
+            return Some((sentence, message));
+        }
+        let why = place.details("Message");
+        assert!(why.iter().any(|why| why == "its hook did not wait for the disk"), "{why:?}");
+        None
     });
     let (sentence, message) = lost.expect("a hook that waits for the disk");
     assert_eq!(message.attempts, 1);
