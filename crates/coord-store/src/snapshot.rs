@@ -85,7 +85,7 @@ impl fmt::Display for SnapshotError {
             Self::Io { path, operation, .. } => write!(f, "cannot {operation} {}", path.display()),
             Self::Newer { file, found } => write!(
                 f,
-                "{} is of store version {found}, this program knows {STORE_VERSION}: run the newer coord, or move the state directory aside to begin anew",
+                "{} is of store version {found}, this program knows {STORE_VERSION}: run the newer coord, or move the state directory aside to start over",
                 file.display()
             ),
             Self::Damaged { file } => write!(

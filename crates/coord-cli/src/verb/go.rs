@@ -122,7 +122,7 @@ fn target(session: &Session, client: &Client) -> Result<String, String> {
         return Err(format!("{name} runs on host {}. Go there by ssh.", escape(&session.host)));
     }
     if session.state == SessionState::Foreign {
-        return Err(format!("{name} runs under another supervisor. → claude agents"));
+        return Err(format!("{name} is a background session. → claude agents"));
     }
     if kind == "headless" {
         return Err(format!("{name} is headless. → coord inspect {name}"));

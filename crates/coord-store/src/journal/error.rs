@@ -62,17 +62,17 @@ impl fmt::Display for JournalError {
             Self::Io { path, operation, .. } => write!(f, "cannot {operation} {}", path.display()),
             Self::Newer { file, found } => write!(
                 f,
-                "{} is of store version {found}, this program knows {STORE_VERSION}: run the newer coord, or move the state directory aside to begin anew",
+                "{} is of store version {found}, this program knows {STORE_VERSION}: run the newer coord, or move the state directory aside to start over",
                 file.display()
             ),
             Self::Damaged { file, at, bytes, before, behind } => write!(
                 f,
-                "{} is damaged at offset {at} ({bytes} bytes): {before} records before and {behind} behind it can be saved; keep a copy, then move the state directory aside to begin anew",
+                "{} is damaged at offset {at} ({bytes} bytes): {before} records before and {behind} after it can be saved; keep a copy, then move the state directory aside to start over",
                 file.display()
             ),
             Self::Gap { dir, first, last } => write!(
                 f,
-                "records {first} to {last} are missing in {}: put their segments back, or move the state directory aside to begin anew",
+                "records {first} to {last} are missing in {}: put their segments back, or move the state directory aside to start over",
                 dir.display()
             ),
             Self::Overlap { file, expected } => write!(

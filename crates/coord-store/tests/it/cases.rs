@@ -108,7 +108,7 @@ fn g1_damage_below_a_mark_is_refused_and_says_what_can_be_saved() {
     let error = Journal::open(disk.clone(), dir(), 0, LARGE).unwrap_err();
     assert!(matches!(error, JournalError::Damaged { before: 0, behind: 2, .. }), "{error:?}");
     let text = error.to_string();
-    assert!(text.contains("0 records before and 2 behind it can be saved"), "{text}");
+    assert!(text.contains("0 records before and 2 after it can be saved"), "{text}");
     assert!(text.contains("move the state directory aside"), "{text}");
     assert!(Tail::read(&disk, dir(), 0).is_err(), "a reader does not pass over it either");
 }

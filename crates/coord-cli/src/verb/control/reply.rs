@@ -198,7 +198,7 @@ fn follow(
         if !shown.is_open && !shown.can_be_proved {
             writeln!(
                 out,
-                "Sent; the prompt is over. No hook named the call, so there is no proof."
+                "Sent; the prompt is over. It is not known which call it was about, so there is no proof."
             )?;
             return Ok(writeln!(out, "→ coord go {name}")?);
         }
