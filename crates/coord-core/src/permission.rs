@@ -55,6 +55,7 @@ fn remember_over(session: &mut Session, event: &HookEvent, stamp: Stamp) {
         | HookKind::PermissionRequest
         | HookKind::Notification(_)
         | HookKind::SubagentStop
+        | HookKind::StatusLine(_)
         | HookKind::Other(_) => return,
     };
     session.over.remember(Over { thread: thread_key(event), call, mono_ns: stamp.mono_ns });
@@ -120,7 +121,9 @@ pub(crate) fn apply(
             }
         }
         // Compaction may happen while a subagent asks.
-        HookKind::SessionStart(StartSource::Compact) | HookKind::Other(_) => (),
+        HookKind::SessionStart(StartSource::Compact)
+        | HookKind::StatusLine(_)
+        | HookKind::Other(_) => (),
         // Its request may have been faster.
         HookKind::Tool(ToolPhase::Before) => {
             let is_it = |wait: &Wait| wait.call.is_none() && is_call(wait, event);

@@ -72,6 +72,7 @@ impl State {
             | HookKind::PermissionDenied
             | HookKind::Notification(_)
             | HookKind::SubagentStop
+            | HookKind::StatusLine(_)
             | HookKind::Other(_) => (),
         }
     }

@@ -46,6 +46,7 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::PermissionRequest
         | HookKind::Notification(_)
         | HookKind::SubagentStop
+        | HookKind::StatusLine(_)
         | HookKind::Other(_) => (),
     }
 }

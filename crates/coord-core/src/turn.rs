@@ -32,6 +32,7 @@ fn is_edge(event: &HookEvent) -> bool {
         | HookKind::PermissionDenied
         | HookKind::Notification(_)
         | HookKind::SubagentStop
+        | HookKind::StatusLine(_)
         | HookKind::Other(_) => false,
     }
 }
@@ -199,6 +200,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         | HookKind::PermissionDenied
         | HookKind::Notification(_)
         | HookKind::SubagentStop
+        | HookKind::StatusLine(_)
         | HookKind::Other(_) => (),
     }
 }

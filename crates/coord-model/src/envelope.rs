@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::{WallMs, parse_rfc3339};
-use crate::{Kind, ProcessRef};
+use crate::{Kind, ProcessRef, Usage};
 
 /// Version of the envelope. It is also part of the request path (`/v1/…`), so the first bytes of an exchange show
 /// whether both sides understand each other (H-39).
@@ -114,6 +114,9 @@ pub struct Envelope {
     /// Keyed 64-bit digest of the prompt's bytes, 16 hex digits.
     #[serde(default)]
     pub prompt_digest: Option<String>,
+    /// StatusLine: the numbers that the client gives to its status line (N-08).
+    #[serde(default)]
+    pub usage: Option<Usage>,
     /// Names of fields that were longer than 4 KiB and were cut.
     #[serde(default)]
     pub cut: Vec<String>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::envelope::{Envelope, Harness, PROBE};
-use crate::{ProcessRef, TmuxPane};
+use crate::{ProcessRef, STATUS_LINE, TmuxPane, Usage};
 
 /// Id of a hook's event: 128 bit, ordered by time of emission.
 pub type EventId = u128;
@@ -215,6 +215,9 @@ pub enum HookKind {
     Notification(String),
     /// A subagent ended.
     SubagentStop,
+    /// The client's status line was drawn: the numbers that it shows (N-08). No sign of work, because the client
+    /// draws it by a timer too (measured).
+    StatusLine(Box<Usage>),
     /// Anything else: a sign of life, with its name.
     Other(String),
 }
@@ -238,6 +241,7 @@ impl HookKind {
             "Notification" => {
                 Self::Notification(envelope.notification_type.clone().unwrap_or_default())
             }
+            STATUS_LINE => Self::StatusLine(Box::new(envelope.usage.clone().unwrap_or_default())),
             other => Self::Other(other.into()),
         }
     }
@@ -257,6 +261,7 @@ impl HookKind {
             Self::PermissionDenied => "PermissionDenied",
             Self::Notification(_) => "Notification",
             Self::SubagentStop => "SubagentStop",
+            Self::StatusLine(_) => STATUS_LINE,
             Self::Other(name) => name,
         }
     }

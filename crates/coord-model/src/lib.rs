@@ -27,6 +27,7 @@ mod session;
 mod settings;
 pub mod stamp;
 mod time;
+mod usage;
 
 pub use command::*;
 pub use effect::*;
@@ -47,3 +48,4 @@ pub use screen::*;
 pub use session::*;
 pub use settings::*;
 pub use time::*;
+pub use usage::*;
