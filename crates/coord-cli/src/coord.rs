@@ -108,6 +108,8 @@ enum Verb {
     Send(verb::send::Args),
     /// Send messages to programs, process them, and see their state
     Queue(verb::queue::Args),
+    /// Show what is left of usage limits, and when they reset
+    Quota(verb::quota::Args),
     /// Wait until sessions reach a state
     Wait(verb::wait::Args),
     /// Show what happened, from the journal
@@ -228,6 +230,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),
+            Verb::Quota(args) => verb::quota::run(&args, &context),
             Verb::Metrics(args) => verb::metrics::run(&args, &context),
             Verb::Notice(args) => verb::notice::run(&args, &context),
             Verb::Tmux(args) => verb::tmux::run(&args),

@@ -16,6 +16,7 @@ pub(crate) mod man;
 pub(crate) mod metrics;
 pub(crate) mod notice;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod resume_exec;
 pub(crate) mod run;
 pub(crate) mod send;

@@ -33,6 +33,9 @@ pub(crate) fn on_hook(
         bump(&mut state.header.counters.duplicates);
         return Vec::new();
     }
+    if let HookKind::StatusLine(numbers) = &event.kind {
+        return state.note_usage(event, numbers, state.moment(now), fx);
+    }
     let at = Moment { wall_ms: event.wall_ms.min(now.wall_ms), ..state.moment(now) };
     let owner = owner_of(event);
     if let Some(owner) = owner.as_ref().filter(|_| event.is_proved()) {
@@ -42,10 +45,11 @@ pub(crate) fn on_hook(
     if let Destination::History(key) | Destination::Record(key) = place {
         state.note_claimed_start(key, event);
     }
-    let is_end = matches!(event.kind, HookKind::SessionEnd(_));
-    let ended_elsewhere = match owner.as_ref().filter(|_| is_end) {
-        Some(owner) => state.note_end_elsewhere(&event.session_id, owner, at),
-        None => Vec::new(),
+    let ended_elsewhere = match (&event.kind, &owner) {
+        (HookKind::SessionEnd(reason), Some(owner)) => {
+            state.note_end_elsewhere(&event.session_id, owner, *reason, at)
+        }
+        (_, _) => Vec::new(),
     };
     match place {
         Destination::Nowhere => {

@@ -314,19 +314,27 @@ impl State {
         passed_on
     }
 
-    /// Notes that a process younger than the harness of a record ended the conversation at `at`. The user had
-    /// resumed the conversation there, even if that process reported nothing else. A conversation may have several
-    /// records. A record whose harness was dead by then is not brought back (G6). Returns the records that
-    /// changed.
+    /// Notes that another process ended the conversation at `at`: a process younger than the harness of a record, in
+    /// which the user had resumed it even if that process reported nothing else, or the owner of another record of it, if
+    /// a person ended it there. A conversation may have several records. A record whose harness was dead by then is not brought back (G6).
+    /// Returns the records that changed.
     pub(crate) fn note_end_elsewhere(
         &mut self,
         session_id: &str,
         ended: &OwnerId,
+        reason: EndReason,
         at: Moment,
     ) -> Vec<SessionKey> {
+        let is_persons = match reason {
+            EndReason::PromptInputExit | EndReason::Logout => true,
+            EndReason::Clear | EndReason::Resume | EndReason::Other => false,
+        };
         let of_it = self.sessions_with_id(session_id);
         let over: Vec<SessionKey> = of_it
-            .filter(|one| one.session_id == session_id && self.is_ended_elsewhere(one, ended))
+            .filter(|one| {
+                one.session_id == session_id
+                    && self.is_ended_elsewhere(one, ended, is_persons.then_some(at))
+            })
             .map(|session| session.key)
             .collect();
         for key in &over {
@@ -341,8 +349,15 @@ impl State {
         over
     }
 
-    fn is_ended_elsewhere(&self, session: &Session, ended: &OwnerId) -> bool {
-        let Some(dead) = session.owner.as_ref().map(|owner| &owner.id) else { return false };
+    /// `by_person`: when a person ended it there, if it was a person.
+    fn is_ended_elsewhere(
+        &self,
+        session: &Session,
+        ended: &OwnerId,
+        by_person: Option<Moment>,
+    ) -> bool {
+        let Some(owner) = session.owner.as_ref() else { return false };
+        let dead = &owner.id;
         let is_since_boot = || {
             let boot = self.header.host.as_ref().map(|host| &host.boot);
             dead.boot != ended.boot && boot == Some(&ended.boot)
@@ -350,8 +365,14 @@ impl State {
         let is_later =
             dead.boot == ended.boot && dead.process.start_time < ended.process.start_time;
         let is_younger = dead.machine == ended.machine && (is_later || is_since_boot());
+        let held_it = || {
+            let others = self.key_of_owner(ended).filter(|key| *key != session.key);
+            others.and_then(|key| self.get(key)).is_some_and(|one| one.has_id(&session.session_id))
+        };
+        let is_after_it = |at: Moment| session.may_live() || owner.lived_until_ms < at.wall_ms;
+        let is_persons = by_person.is_some_and(is_after_it) && held_it();
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
-        is_younger && !is_known
+        (is_younger || is_persons) && !is_known
     }
 }

@@ -51,6 +51,7 @@ mod task;
 mod text;
 mod turn;
 mod unverified;
+mod usage;
 mod wake;
 
 pub use effects::Effects;
@@ -66,14 +67,14 @@ pub use queue::{
 };
 pub use quota::is_failure_open;
 pub use records::{
-    Activity, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts, DeadServer,
+    Account, Activity, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts, DeadServer,
     DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent, Inbox,
     Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need,
     Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
     PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery, RegistryFact, Reply,
-    Rest, SeenIds, Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp,
-    Starter, State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,
-    WakeDecision, Way, Window,
+    ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session, ShownState, Signature,
+    Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile, Task, Turn, UnderWay,
+    Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window,
 };
 pub use recovery::PlacedResume;
 pub use request::NotAnswerable;

@@ -13,7 +13,7 @@ use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionSt
 
 use crate::effects::Effects;
 use crate::fusion;
-use crate::records::{Flag, Session, Source, State, Turn, WaitedFor, WakeDecision};
+use crate::records::{Flag, ResetSource, Session, Source, State, Turn, WaitedFor, WakeDecision};
 
 use crate::wake;
 
@@ -54,6 +54,7 @@ impl State {
         match &event.kind {
             HookKind::StopFailure(error) if let Some(waited_for) = WaitedFor::after(error) => {
                 self.open_quota(session, waited_for, at);
+                self.note_reset_of_account(session, at, fx);
                 ask_for_failure(session, fx);
             }
             // A turn that compacts its conversation has not ended.
@@ -109,19 +110,49 @@ impl State {
             }
         }
         let is_it = session.failure.as_ref() == Some(&failure.error);
-        let left_ms = failure.resets_ms.and_then(|resets| resets.checked_sub(at.wall_ms));
         let Some(quota) = session.quota.filter(|_| is_it) else { return };
-        if quota.resets_ms == failure.resets_ms {
-            return;
+        if let Some(resets_ms) = failure.resets_ms
+            && quota.resets_ms != Some(resets_ms)
+        {
+            self.await_reset(session, resets_ms, ResetSource::Transcript, at, fx);
         }
+    }
+
+    /// Applies what the account's status lines say, where the transcript does not say when the limit resets.
+    pub(crate) fn note_reset_of_account(
+        &self,
+        session: &mut Session,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let is_asking = session
+            .quota
+            .is_some_and(|quota| quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none());
+        let until = self.used_up_until(&session.config_dir, at);
+        let is_near = |resets_ms: &u64| resets_ms.saturating_sub(at.wall_ms) < RESET_WITHIN_MS;
+        if let Some(resets_ms) = until.filter(|resets_ms| is_asking && is_near(resets_ms)) {
+            self.await_reset(session, resets_ms, ResetSource::StatusLine, at, fx);
+        }
+    }
+
+    fn await_reset(
+        &self,
+        session: &mut Session,
+        resets_ms: u64,
+        source: ResetSource,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let source_words = source.words();
+        let left_ms = resets_ms.checked_sub(at.wall_ms);
         let Some(left_ms) = left_ms.filter(|left_ms| *left_ms < RESET_WITHIN_MS) else {
-            let saw = "the transcript names an impossible reset time";
-            return fx.decide(session, "S1-22", saw, "ignored");
+            let saw = format!("the {source_words} names an impossible reset time");
+            return fx.decide(session, "S1-22", &saw, "ignored");
         };
         let until = self.spread(session, at.awake.plus_ms(left_ms));
-        session.quota.note_reset(failure.resets_ms, until);
+        session.quota.note_reset(resets_ms, source, until);
         let minutes = left_ms / 60_000;
-        let saw = format!("the transcript says that the limit resets in {minutes} min");
+        let saw = format!("the {source_words} says that the limit resets in {minutes} min");
         fx.decide(session, "S1-22", &saw, "coord waits until then");
     }
 

@@ -32,6 +32,7 @@ mod state;
 mod support;
 mod task;
 mod turn;
+mod usage;
 mod wait;
 mod wakes;
 
@@ -52,7 +53,7 @@ pub use obstacle::Obstacle;
 pub use owner::{Owner, OwnerId, OwnerProof};
 pub use presence::Presence;
 pub use protected::Protected;
-pub use quota::{QuotaWait, WaitedFor};
+pub use quota::{QuotaWait, ResetSource, WaitedFor};
 pub use recovery::{Cause, Ending, Flag, Last, Pending, Recovery, Stage, Still, Way};
 pub use reply::Reply;
 pub use rest::Rest;
@@ -63,6 +64,7 @@ pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use task::{StopFile, Task};
 pub use turn::{Counts, Starter, Turn};
+pub use usage::{Account, SaidLimit, SaidUsage};
 pub use wait::{HiddenWaits, Over, Wait, WaitKind};
 pub use wakes::{WakeBudget, WakeDecision};
 

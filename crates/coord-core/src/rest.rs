@@ -8,8 +8,8 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Action, Awake, Delay, Input, Intent, LastWords, Moment, Outcome, PaneState, Proof, Question,
-    RestLimits, Screen, SessionKey, SessionState,
+    Action, Awake, Decimal, Delay, Input, Intent, LastWords, Moment, Outcome, PaneState, Proof,
+    Question, RestLimits, Screen, SessionKey, SessionState,
 };
 
 use crate::effects::Effects;
@@ -105,7 +105,8 @@ impl State {
         if limits.answers && self.answer(session, words, at, fx) {
             return;
         }
-        let percent = words.context_tokens.and_then(|tokens| full_percent(&limits, tokens));
+        let percent = full_percent(session, words, &limits)
+            .filter(|percent| u64::from(limits.summary_percent) <= *percent);
         if let Some(percent) = percent.filter(|_| !session.rest.is_summary_asked) {
             self.ask_for_summary(session, percent, at, fx);
         }
@@ -298,10 +299,13 @@ fn is_summary_wanted(limits: &RestLimits) -> bool {
     limits.summary_percent <= 100
 }
 
-/// How full a conversation with this many tokens is, in percent; none if no summary is needed.
-fn full_percent(limits: &RestLimits, tokens: u64) -> Option<u64> {
-    let percent = tokens.saturating_mul(100).checked_div(limits.context_tokens)?;
-    is_summary_wanted(limits)
-        .then_some(percent)
-        .filter(|_| u64::from(limits.summary_percent) <= percent)
+/// How full the conversation is, in percent. The client's own figure counts if it is of this turn; it knows the size of
+/// the window, which the transcript does not name.
+fn full_percent(session: &Session, words: &LastWords, limits: &RestLimits) -> Option<u64> {
+    let said = session.usage.as_ref();
+    let said = said.filter(|said| session.rest.prompted_ms <= said.said.wall_ms);
+    let of_client = said.and_then(|said| said.numbers.context_percent).map(Decimal::whole);
+    let of_transcript =
+        || words.context_tokens?.saturating_mul(100).checked_div(limits.context_tokens);
+    of_client.or_else(of_transcript).filter(|_| is_summary_wanted(limits))
 }

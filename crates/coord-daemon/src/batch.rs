@@ -6,7 +6,7 @@
 
 use coord_host::process::Caller;
 use coord_model::envelope::Envelope;
-use coord_model::{HookEvent, Now, Via};
+use coord_model::{HookEvent, HookKind, Now, Via};
 use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
@@ -111,8 +111,13 @@ impl<W: World> Coordinator<W> {
         self.offered = None;
         let event = HookEvent { provenance, ..HookEvent::new(envelope, text, Via::Socket) };
         let id = event.id;
+        let is_status_line = matches!(event.kind, HookKind::StatusLine(_)) && event.is_verified();
+        let status_line_of = is_status_line.then(|| event.session_id.clone());
         if let Err(error) = self.take_hook(event, now) {
             return Some(Route::Answer(RequestError::from(error).into()));
+        }
+        if let Some(session_id) = status_line_of.filter(|_| batch.is_one) {
+            return Some(Route::Answer(self.answer_status_line(&session_id)));
         }
         // Messages are offered to a hook that sends a single event, and never to a batch.
         let offered = self.offered.take().filter(|one| batch.is_one && one.event == id)?;

@@ -222,6 +222,9 @@ impl<W: World> Coordinator<W> {
         if self.engine.is_duplicate(&event) {
             return Ok(());
         }
+        if self.engine.state().is_old_usage(&event, now) {
+            return Ok(());
+        }
         match self.shares.take(Arrival::of(&event), now.mono_ns) {
             Fate::Kept => (),
             Fate::Named => {

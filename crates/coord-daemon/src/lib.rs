@@ -34,6 +34,7 @@ mod schedule;
 pub mod serve;
 mod server;
 mod share;
+mod status_line;
 mod sync;
 pub mod waiters;
 pub mod world;

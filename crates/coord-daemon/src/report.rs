@@ -6,7 +6,7 @@ use coord_core::UNVERIFIED_MAX;
 use coord_model::stamp::rfc3339;
 use coord_model::{Now, SessionKey};
 use coord_store::Disk;
-use coord_view::{json, messages, sessions};
+use coord_view::{json, messages, sessions, usage};
 use coord_wire::api::{ChannelHealth, Health};
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
@@ -193,6 +193,7 @@ impl<W: World> Coordinator<W> {
             sessions: sessions::by_time(self.engine.state())
                 .map(|one| self.with_requests(one, now))
                 .collect(),
+            accounts: usage::accounts(self.engine.state(), now),
             runs: Vec::new(),
         }
     }
@@ -203,6 +204,7 @@ impl<W: World> Coordinator<W> {
             schema: SCHEMA,
             coordinator: self.head(now),
             sessions: Vec::new(),
+            accounts: usage::accounts(self.engine.state(), now),
             runs: Vec::new(),
         };
         let keys = sessions::by_time(self.engine.state()).map(|session| session.key).collect();

@@ -114,6 +114,7 @@ impl<W: World> Coordinator<W> {
             schema: SCHEMA,
             coordinator: self.head(now),
             sessions: found.into_iter().map(|one| self.with_requests(one, now)).collect(),
+            accounts: Vec::new(),
             runs: Vec::new(),
         })
     }

@@ -15,3 +15,4 @@ pub mod replay;
 pub mod sessions;
 pub mod steps;
 pub mod text;
+pub mod usage;

@@ -8,6 +8,8 @@ use coord_model::stamp::rfc3339;
 use coord_model::{Address, Kind, Now, RegistryStatus, Screen, SessionState};
 use coord_wire::inspect;
 
+use crate::usage;
+
 /// All sessions, the most recently changed first.
 pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
     by_time(state).map(|one| session(state, one, now)).collect()
@@ -47,6 +49,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         pending_recovery: recovery::pending(state, session, now),
         recovery: recovery::so_far(session),
         quota: quota(session),
+        usage: usage::of_session(state, session, now),
         background: background.is_any().then_some(background),
         stall_count: session.stall.map_or(0, |stall| stall.count),
         unattended: state.is_unattended(session),
@@ -182,11 +185,13 @@ fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission>
 /// The usage limit at which the last turn ended, and its reset time if the transcript contains one.
 fn quota(session: &Session) -> Option<inspect::Quota> {
     let resets_ms = session.quota.and_then(|quota| quota.resets_ms);
+    let resets_by =
+        session.quota.filter(|_| resets_ms.is_some()).map(|quota| quota.reset_source.words());
     (session.shown.state == SessionState::QuotaWait).then(|| inspect::Quota {
         kind: session.failure.clone().unwrap_or_default(),
         since: rfc3339(session.quota.map_or(session.shown.since, |quota| quota.since).wall_ms),
         until: resets_ms.map(rfc3339),
-        source: if resets_ms.is_some() { "transcript" } else { "hook" }.to_owned(),
+        source: resets_by.unwrap_or("hook").to_owned(),
     })
 }
 

@@ -7,6 +7,7 @@
 
 use crate::message::Totals;
 use crate::run::Run;
+use crate::usage::{Account, Usage};
 use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ pub struct Inspect {
     pub coordinator: Coordinator,
     /// The sessions, the most recently changed first.
     pub sessions: Vec<Session>,
+    /// What the accounts have left, by configuration directory.
+    #[serde(default)]
+    pub accounts: Vec<Account>,
     /// The headless runs that `coord run` and `coord loop` supervise, the newest first. The command line
     /// reads them from their own files; the coordinator's answer contains none.
     #[serde(default)]
@@ -108,6 +112,9 @@ pub struct Session {
     pub recovery: Recovery,
     /// The usage limit that the session waits for.
     pub quota: Option<Quota>,
+    /// What the session uses: model, context, cost, and its account's limits; null if nothing is known.
+    #[serde(default)]
+    pub usage: Option<Usage>,
     /// Work that continues without a turn.
     pub background: Option<Background>,
     /// Unchanged captures in a row.

@@ -18,6 +18,7 @@ pub mod run;
 mod socket;
 pub mod spool;
 pub mod trust;
+pub mod usage;
 
 /// The version of programs and files, as `coord --version` prints it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -4,6 +4,7 @@
 mod list;
 pub(crate) mod runs;
 mod session;
+pub(crate) mod usage;
 mod wide;
 
 pub(crate) use coord_view::list::state_name;
@@ -271,7 +272,7 @@ fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
                 return Err(Failure::NoSuchSession(text));
             }
             let coordinator = Coordinator::default();
-            let answer = Inspect { schema: SCHEMA, coordinator, sessions: Vec::new(), runs };
+            let answer = Inspect { schema: SCHEMA, coordinator, runs, ..Inspect::default() };
             Ok(Looked { answer, miss: None })
         }
         looked => looked,
@@ -315,7 +316,11 @@ fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
     problems.extend(bad_config);
     let spool_pending = store.spool_pending;
     let coordinator = Coordinator { spool_pending, problems, messages, ..Coordinator::default() };
-    Ok(Inspect { schema: SCHEMA, coordinator, sessions, runs: Vec::new() })
+    let accounts = match id {
+        None => coord_view::usage::accounts(&store.state, context.now),
+        Some(_) => Vec::new(),
+    };
+    Ok(Inspect { schema: SCHEMA, coordinator, sessions, accounts, runs: Vec::new() })
 }
 
 /// The files, and what is wrong with the configuration.

@@ -10,7 +10,7 @@ use super::clocks::{Clocks, Role};
 
 /// A value of a topic. Outside of the records it can be read, but neither changed nor made: what changes it is a method
 /// beside its type, which is named for what happens. It is stored as the bare value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Protected<T>(pub(super) T);
 

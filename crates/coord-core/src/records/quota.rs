@@ -36,6 +36,26 @@ impl WaitedFor {
     }
 }
 
+/// Who said when a limit ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ResetSource {
+    /// The session's own transcript.
+    #[default]
+    Transcript,
+    /// A status line of its account.
+    StatusLine,
+}
+
+impl ResetSource {
+    /// In words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Transcript => "transcript",
+            Self::StatusLine => "status line",
+        }
+    }
+}
+
 /// A wait for the end of a usage limit, or for the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaWait {
@@ -44,9 +64,12 @@ pub struct QuotaWait {
     /// What the session waits for.
     #[serde(default)]
     pub waited_for: WaitedFor,
-    /// When the limit ends, milliseconds since 1970, if the transcript says so.
+    /// When the limit ends, milliseconds since 1970, if that is known.
     #[serde(default)]
     pub resets_ms: Option<u64>,
+    /// Who said so.
+    #[serde(default)]
+    pub reset_source: ResetSource,
     /// No probe is sent before this.
     pub until: Awake,
     /// Probes that were sent.
@@ -57,13 +80,21 @@ impl Protected<Option<QuotaWait>> {
     /// A turn failed: the session waits, or goes on waiting. The next probe is sent at `until`.
     pub(crate) fn open(&mut self, waited_for: WaitedFor, until: Awake, at: Moment) {
         let (probes, since) = self.0.map_or((0, at), |quota| (quota.probes, quota.since));
-        self.0 = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
+        self.0 = Some(QuotaWait {
+            since,
+            waited_for,
+            resets_ms: None,
+            reset_source: ResetSource::default(),
+            until,
+            probes,
+        });
     }
 
-    /// The transcript says when the limit ends.
-    pub(crate) fn note_reset(&mut self, resets_ms: Option<u64>, until: Awake) {
+    /// It became known when the limit ends.
+    pub(crate) fn note_reset(&mut self, resets_ms: u64, source: ResetSource, until: Awake) {
         let Some(quota) = &mut self.0 else { return };
-        quota.resets_ms = resets_ms;
+        quota.resets_ms = Some(resets_ms);
+        quota.reset_source = source;
         quota.until = until;
     }
 
@@ -93,6 +124,6 @@ impl Protected<Option<QuotaWait>> {
     }
 }
 
-clocks!(struct QuotaWait { since, waited_for, resets_ms, probes } until { until });
+clocks!(struct QuotaWait { since, waited_for, resets_ms, reset_source, probes } until { until });
 
-clocks!(none in WaitedFor);
+clocks!(none in WaitedFor, ResetSource);

@@ -19,9 +19,11 @@ use super::machine::Machine;
 use super::messages::{Messages, QueueHead};
 use super::notice::Notices;
 use super::owner::OwnerId;
+use super::protected::Protected;
 use super::seen::SeenIds;
 use super::session::{EarlyEnd, Session};
 use super::support::Support;
+use super::usage::Account;
 
 /// Maximum number of remembered configuration directories. A user has a handful.
 const CONFIG_DIRS_MAX: usize = 64;
@@ -93,6 +95,9 @@ pub struct Header {
     /// What is kept beside the messages.
     #[serde(default)]
     pub queue: QueueHead,
+    /// What the accounts have left, by configuration directory.
+    #[serde(default = "Protected::initial")]
+    pub accounts: Protected<BTreeMap<String, Account>>,
     /// What people were told (N-01).
     #[serde(default)]
     pub notices: Notices,
@@ -423,7 +428,7 @@ fn reindex<T: Ord>(
 
 clocks!(struct Header {
     host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
-    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue, notices,
+    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue, accounts, notices,
 } until {});
 
 clocks!(none in Counters);

@@ -533,6 +533,41 @@ fn g6_an_end_elsewhere_is_of_every_record_of_its_conversation() {
     assert_eq!(passed_on.collect::<Vec<_>>(), [true, true]);
 }
 
+// G6: two clients have a conversation. One crashes, and in the other, which is older, a person ends it: it is not
+// brought back (seed 1210520000484). Where it ended before that crash, the crash is brought back.
+#[test]
+fn g6_a_person_who_ends_a_conversation_ends_it_in_every_process() {
+    // It was spooled, and its client is gone by now.
+    let ends = |world: &mut World, reason| {
+        let mut event = world.event("s1", 100, reason, 0.0);
+        event.provenance = Provenance::Claimed;
+        world.send(event);
+        world.pass(5.0);
+    };
+    for (ends_first, reason, is_over) in
+        [(false, EXIT, true), (true, EXIT, false), (false, END, false)]
+    {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s1", 200, RESUME);
+        world.hook("s1", 200, PROMPT);
+        if ends_first {
+            ends(&mut world, reason.clone());
+        }
+        world.die(200, present("s1"));
+        world.pass(5.0);
+        if !ends_first {
+            ends(&mut world, reason.clone());
+        }
+        let is_its = |session: &&coord_core::Session| {
+            session.owner.as_ref().is_some_and(|owner| owner.id.process.pid == 200)
+        };
+        let crashed = world.state.sessions().find(is_its).unwrap();
+        let passed_on = crashed.recovery.passed_on.is_some();
+        assert_eq!(passed_on, is_over, "first: {ends_first}, {reason:?}");
+    }
+}
+
 // a conversation has one owner again once the other record is gone.
 #[test]
 fn r_07_the_mark_of_two_owners_goes_with_the_other_record() {

@@ -32,5 +32,6 @@ mod sources;
 mod stalls;
 mod task;
 mod turns;
+mod usage;
 mod waits;
 mod world;

@@ -203,7 +203,7 @@ fn a_compaction_does_not_end_the_wait() {
 }
 
 /// The transcript says when the limit ends, at which the last turn ended.
-fn resets(world: &mut World, resets_ms: u64) {
+pub(crate) fn resets(world: &mut World, resets_ms: u64) {
     world.take(&Event::TranscriptRead {
         process: crate::world::process(PID),
         interrupted_ms: None,

@@ -38,7 +38,7 @@ fn mark(world: &mut World, marks: MarkChange) {
 }
 
 /// A turn that ends well, by whoever prompted it.
-fn a_turn(world: &mut World) {
+pub(crate) fn a_turn(world: &mut World) {
     world.hook("s1", PID, PROMPT);
     world.says("s1", PID, RegistryStatus::Busy);
     world.pass(2.0);
@@ -96,7 +96,10 @@ fn told(world: &mut World, proof: Proof) -> (Vec<(Intent, String)>, &'static str
 }
 
 #[track_caller]
-fn told_words(world: &mut World, words: LastWords) -> (Vec<(Intent, String)>, &'static str) {
+pub(crate) fn told_words(
+    world: &mut World,
+    words: LastWords,
+) -> (Vec<(Intent, String)>, &'static str) {
     let proof = proof(world, words);
     told(world, proof)
 }
@@ -367,7 +370,7 @@ fn answers_are_charged_as_wakes() {
     assert_eq!(told_words(&mut world, asks(Question::Continue)), (vec![], "H-21"));
 }
 
-fn full(tokens: u64) -> LastWords {
+pub(crate) fn full(tokens: u64) -> LastWords {
     LastWords { context_tokens: Some(tokens), ..LastWords::default() }
 }
 

@@ -4,7 +4,7 @@ use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
     Decided, Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
-    Registry, RequestId, Screen, Verdict, Via,
+    Registry, RequestId, STATUS_LINE, Screen, Verdict, Via,
 };
 use serde::Serialize;
 
@@ -198,6 +198,7 @@ fn kind(line: &Line) -> Kind {
         return match line.name.as_str() {
             "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "SubagentStart"
             | "SubagentStop" | "Notification" => Kind::Activity,
+            STATUS_LINE => Kind::Observation,
             _ => Kind::Edge,
         };
     }

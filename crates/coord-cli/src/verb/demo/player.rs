@@ -268,6 +268,11 @@ impl Player {
             ..Coordinator::default()
         };
         let sessions = sessions(self.engine.state(), now);
-        self.published.publish(Inspect { schema: SCHEMA, coordinator, sessions, runs: Vec::new() });
+        self.published.publish(Inspect {
+            schema: SCHEMA,
+            coordinator,
+            sessions,
+            ..Inspect::default()
+        });
     }
 }

@@ -7,7 +7,7 @@ use coord_model::{Kind, SessionState};
 use coord_view::list::shown_name;
 use coord_wire::inspect::{self, Need, Session};
 
-use super::{age_s, colour, state_name, tilde};
+use super::{age_s, colour, state_name, tilde, usage};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, wrapped};
 use crate::verb::status::counted;
@@ -238,6 +238,7 @@ pub(crate) fn facts(session: &Session, context: &Context) -> Vec<(&'static str, 
         ("tool", tool.unwrap_or_default()),
         ("background", background.unwrap_or_default()),
     ];
+    all.extend(usage::rows(session, context));
     all.extend(standing(session, context));
     all.extend([
         ("resumable", resumable.unwrap_or_default()),

@@ -284,6 +284,7 @@ fn tools_and_prompts() -> Vec<Symbol> {
         hook("Notification idle_prompt", note("idle_prompt"), |_| ()),
         hook("SubagentStop", HookKind::SubagentStop, in_subagent),
         hook("SubagentStop of a compaction", HookKind::SubagentStop, |_| ()),
+        hook("StatusLine", HookKind::StatusLine(Box::default()), |_| ()),
         hook("PreCompact", HookKind::Other("PreCompact".into()), |_| ()),
         hook("SubagentStart", HookKind::Other("SubagentStart".into()), in_subagent),
         Symbol::new("a duplicate", duplicate),

@@ -91,6 +91,7 @@ labels! { HOOKS, of_hook(HookKind):
     HookKind::PermissionDenied => "PermissionDenied",
     HookKind::Notification(_) => "Notification",
     HookKind::SubagentStop => "SubagentStop",
+    HookKind::StatusLine(_) => "StatusLine",
     HookKind::Other(_) => "Other",
 }
 

@@ -1,0 +1,108 @@
+//! What a session uses, in words: each number with its source and its age.
+
+use coord_model::stamp::parse_rfc3339;
+use coord_model::{Decimal, SessionState};
+use coord_wire::inspect::Session;
+use coord_wire::usage::Limit;
+
+use super::{age_s, clock_time};
+use crate::context::Context;
+use crate::out::age;
+
+/// What stands where a number is not known.
+const NOT_KNOWN: &str = "not known (no status line)";
+/// A reset that is at least so far away is shown with its day, in milliseconds.
+const DAY_MS: u64 = 24 * 3_600_000;
+
+/// The rows of a session, a name and its words.
+pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
+    let may_live = !matches!(session.state, SessionState::Stopped | SessionState::Elsewhere);
+    let Some(usage) = &session.usage else {
+        let words = if may_live { NOT_KNOWN.to_owned() } else { String::new() };
+        return vec![("context", words)];
+    };
+    let said = |source: &str, at: &str| format!(" · {source}, {} ago", age(age_s(at, context)));
+    let model = usage.model.as_ref().and_then(|model| {
+        let name = model.name.as_ref().or(model.id.as_ref())?;
+        Some(format!("{name}{}", said(&model.source, &model.at)))
+    });
+    let context_words = usage.context.as_ref().map(|window| {
+        let of = window.size.map(|size| format!(" of {} tokens", grouped(size.whole())));
+        let of = of.unwrap_or_default();
+        format!("{}{of}{}", percent(window.percent), said(&window.source, &window.at))
+    });
+    let cost = usage.cost.as_ref().map(|cost| {
+        let words = dollars(cost.usd);
+        format!("{words} since its start or /clear{}", said(&cost.source, &cost.at))
+    });
+    let limits: Vec<String> = usage.limits.iter().map(|limit| used(limit, context)).collect();
+    let newest = usage.limits.iter().max_by_key(|limit| &limit.at);
+    let newest = newest.map(|limit| said(&limit.source, &limit.at)).unwrap_or_default();
+    let limits = limits.join(" · ");
+    vec![
+        ("model", model.unwrap_or_default()),
+        ("context", context_words.unwrap_or_else(|| NOT_KNOWN.to_owned())),
+        ("limits", if limits.is_empty() { limits } else { limits + &newest }),
+        ("cost", cost.unwrap_or_default()),
+    ]
+}
+
+/// How much of a limit is used, and when it resets.
+fn used(limit: &Limit, context: &Context) -> String {
+    format!("{} {}, resets {}", limit.name, percent(limit.percent), resets(limit, context))
+}
+
+/// When a limit resets, by this machine's clock.
+pub(crate) fn resets(limit: &Limit, context: &Context) -> String {
+    let at_ms = parse_rfc3339(&limit.resets_at).unwrap_or_default();
+    if at_ms.saturating_sub(context.now.wall_ms) < DAY_MS {
+        return clock_time(at_ms);
+    }
+    let at = i64::try_from(at_ms).ok().and_then(chrono::DateTime::from_timestamp_millis);
+    at.map_or_else(String::new, |at| {
+        at.with_timezone(&chrono::Local).format("%b %-d %H:%M").to_string()
+    })
+}
+
+/// A share in whole percent, rounded down: what is not used up does not look as if it were.
+pub(crate) fn percent(share: Decimal) -> String {
+    format!("{}%", share.whole())
+}
+
+fn dollars(usd: Decimal) -> String {
+    let cents = usd.hundredths();
+    if cents == 0 && 0 < usd.0 {
+        return "under $0.01".to_owned();
+    }
+    format!("${}.{:02}", grouped(cents / 100), cents % 100)
+}
+
+/// A number with a comma after each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if 0 < at && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        for (number, words) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")]
+        {
+            assert_eq!(grouped(number), words);
+        }
+        let usd = |millionths| dollars(Decimal(millionths));
+        assert_eq!([usd(0), usd(2_400), usd(2_410_000)], ["$0.00", "under $0.01", "$2.41"]);
+        assert_eq!(usd(1_234_567_890_000), "$1,234,567.89");
+        assert_eq!(percent(Decimal(99_999_999)), "99%");
+    }
+}
