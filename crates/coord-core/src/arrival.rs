@@ -16,8 +16,8 @@ use crate::records::{
     EarlyEnd, HostEvent, LastEvent, OwnerId, OwnerProof, Presence, REMEMBERED_MS, Session, Stamp,
     State, Taken,
 };
-use crate::turn;
 use crate::{pane, recovery};
+use crate::{subagent, turn};
 
 /// Maximum number of early ends that are remembered.
 const EARLY_ENDS_MAX: usize = 64;
@@ -249,6 +249,7 @@ fn apply(
     let hidden_ms = state.hidden_wait_ms(session, event, at);
     let was_applied = turn::apply(session, event, stamp, (at, hidden_ms));
     if was_applied {
+        subagent::note(session, event, at);
         state.note_quota(session, event, at, fx);
         state.offer(session, event, at, fx);
     }

@@ -47,6 +47,7 @@ mod run;
 mod stall;
 mod status;
 mod step;
+mod subagent;
 mod task;
 mod text;
 mod turn;
@@ -73,8 +74,8 @@ pub use records::{
     Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
     PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery, RegistryFact, Reply,
     ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session, ShownState, Signature,
-    Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile, Task, Turn, UnderWay,
-    Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window,
+    Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile, Subagent, Task, Turn,
+    UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window,
 };
 pub use recovery::PlacedResume;
 pub use request::NotAnswerable;

@@ -78,6 +78,8 @@ pub struct HookEvent {
     pub config_dir: String,
     /// The subagent that it came from; none for the main thread.
     pub agent: Option<String>,
+    /// The subagent's type.
+    pub agent_kind: Option<String>,
     /// The prompt it belongs to.
     pub prompt_id: Option<String>,
     /// The tool, for tool and permission events.
@@ -138,6 +140,7 @@ impl HookEvent {
             permission_mode: envelope.permission_mode,
             config_dir: envelope.config_dir,
             agent: envelope.agent_id,
+            agent_kind: envelope.agent_type,
             prompt_id: envelope.prompt_id,
             tool: envelope.tool_name,
             call: envelope.tool_use_id,

@@ -3,10 +3,12 @@
 
 mod recovery;
 
-use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, changes_when};
+use coord_core::{
+    PaneFact, RegistryFact, Session, Source, State, Subagent, Turn, WaitKind, changes_when,
+};
 use coord_model::stamp::rfc3339;
 use coord_model::{Address, Kind, Now, RegistryStatus, Screen, SessionState};
-use coord_wire::inspect;
+use coord_wire::inspect::{self, SubagentState};
 
 use crate::usage;
 
@@ -81,6 +83,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         tmux: tmux(session),
         place: Some(place(session)),
         open_tool: open_tool(session),
+        subagents: subagents(session),
         cwd: session.cwd.clone(),
         transcript_path: session.transcript_path.clone(),
         permission_mode: session.permission_mode.clone(),
@@ -100,6 +103,23 @@ fn tmux(session: &Session) -> Option<inspect::Tmux> {
         pane: tmux.pane.clone(),
         server_pid: tmux.server.pid,
     })
+}
+
+/// Its subagents, as far as it may live.
+fn subagents(session: &Session) -> Vec<inspect::Subagent> {
+    let is_at_work = matches!(*session.turn, Turn::Open { .. }) || 0 < session.background.subagents;
+    let shown = |one: &Subagent| inspect::Subagent {
+        name: one.kind.clone(),
+        id: one.id.clone(),
+        state: match one.ended {
+            Some(_) => SubagentState::Done,
+            None if is_at_work => SubagentState::Running,
+            None => SubagentState::Unknown,
+        },
+        since: rfc3339(one.since.wall_ms),
+    };
+    let known = session.subagents.iter().filter(|_| session.may_live());
+    known.map(shown).collect()
 }
 
 /// The newest tool call that has not ended.

@@ -151,6 +151,9 @@ pub struct Session {
     /// The tool call of the main thread that is open; null if none is known.
     #[serde(default)]
     pub open_tool: Option<OpenTool>,
+    /// The subagents of its newest turn and those in the background, the oldest first.
+    #[serde(default)]
+    pub subagents: Vec<Subagent>,
     /// The working directory.
     pub cwd: String,
     /// The path of the transcript.
@@ -163,6 +166,31 @@ pub struct Session {
     pub evidence: Vec<Evidence>,
     /// Numbers of messages to the session.
     pub messages: Messages,
+}
+
+/// A subagent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Subagent {
+    /// Its type, such as `Explore`; empty if unknown.
+    pub name: String,
+    /// The client's id of it.
+    pub id: String,
+    /// What it does.
+    pub state: SubagentState,
+    /// When it was first heard of.
+    pub since: String,
+}
+
+/// What a subagent does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubagentState {
+    /// It works.
+    Running,
+    /// It ended.
+    Done,
+    /// No hook told of its end, and nothing shows that it works.
+    Unknown,
 }
 
 /// Answers to an agent's prompts (S1-09 to S1-11, S1-15).

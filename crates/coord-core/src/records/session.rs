@@ -26,6 +26,7 @@ use super::reply::Reply;
 use super::rest::Rest;
 use super::shown::ShownState;
 use super::stall::{Stall, UnderWay};
+use super::subagent::Subagent;
 use super::task::Task;
 use super::turn::{Counts, Starter, Turn};
 use super::usage::SaidUsage;
@@ -129,6 +130,9 @@ pub struct Session {
     /// Tool calls of the main thread that have not ended, as hooks report them.
     #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
     pub under_way: Protected<Vec<UnderWay>>,
+    /// Its subagents, the oldest first.
+    #[serde(default = "Protected::initial", skip_serializing_if = "Vec::is_empty")]
+    pub subagents: Protected<Vec<Subagent>>,
     /// The screen that the last heartbeat of an unattended session found (S1-04, S1-05).
     #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
     pub stall: Protected<Option<Stall>>,
@@ -250,6 +254,7 @@ impl Session {
             waits: Protected::initial(),
             hidden_waits: Protected::initial(),
             under_way: Protected::initial(),
+            subagents: Protected::initial(),
             stall: Protected::initial(),
             quota: Protected::initial(),
             rest: Protected::initial(),
@@ -356,7 +361,7 @@ impl Session {
         self.retire_signature();
         #[rustfmt::skip]
         let Self {
-            edge, edge_at, last, turn, turn_id, waits, hidden_waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
+            subagents, edge, edge_at, last, turn, turn_id, waits, hidden_waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
             forked_from, kind, launch, recovery,
             // These outlive the process, or end by what the next process reports.
             key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
@@ -375,6 +380,7 @@ impl Session {
         waits.end_all();
         hidden_waits.forget();
         over.forget();
+        subagents.forget();
         old_signatures.0.retain(|one| one.is_content == Some(true));
     }
 
@@ -487,7 +493,7 @@ impl Session {
 
 clocks!(struct Session {
     key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
-    look, signature, old_signatures, presence, left, turn, turn_id, waits, hidden_waits, under_way, stall, quota, rest, task, needs, last_need, replies, over,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, hidden_waits, under_way, subagents, stall, quota, rest, task, needs, last_need, replies, over,
     usage, background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});

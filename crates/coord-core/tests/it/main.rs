@@ -30,6 +30,7 @@ mod runs;
 mod sessions_messages;
 mod sources;
 mod stalls;
+mod subagents;
 mod task;
 mod turns;
 mod usage;

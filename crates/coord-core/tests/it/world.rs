@@ -187,6 +187,7 @@ impl World {
             permission_mode: None,
             config_dir: "/home/dev/.claude".into(),
             agent: None,
+            agent_kind: None,
             prompt_id: None,
             tool: None,
             digest: None,

@@ -5,7 +5,7 @@ use std::io::Write;
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Kind, SessionState};
 use coord_view::list::shown_name;
-use coord_wire::inspect::{self, Need, Session};
+use coord_wire::inspect::{self, Need, Session, Subagent, SubagentState};
 
 use super::{age_s, colour, state_name, tilde, usage};
 use crate::context::Context;
@@ -159,6 +159,21 @@ fn client(session: &Session) -> Option<String> {
     Some(format!("pid {}, {alive}{kind}{mode}", owner.pid))
 }
 
+/// Its subagents: what runs, with its age; what ended.
+fn subagents(session: &Session, context: &Context) -> String {
+    let words = |one: &Subagent| {
+        let name = if one.name.is_empty() { "a subagent" } else { &one.name };
+        match one.state {
+            SubagentState::Running => {
+                format!("{name} running for {}", age(age_s(&one.since, context)))
+            }
+            SubagentState::Done => format!("{name} done"),
+            SubagentState::Unknown => format!("{name}: its end was not reported"),
+        }
+    };
+    session.subagents.iter().map(words).collect::<Vec<_>>().join(" · ")
+}
+
 fn place(session: &Session) -> String {
     let directory = tilde(&session.cwd);
     let watched = if session.unattended { "unattended" } else { "watched" };
@@ -238,6 +253,7 @@ pub(crate) fn facts(session: &Session, context: &Context) -> Vec<(&'static str, 
         ("tool", tool.unwrap_or_default()),
         ("background", background.unwrap_or_default()),
     ];
+    all.push(("subagents", subagents(session, context)));
     all.extend(usage::rows(session, context));
     all.extend(standing(session, context));
     all.extend([

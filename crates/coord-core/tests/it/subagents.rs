@@ -1,0 +1,95 @@
+//! Which subagents a session has.
+
+use crate::world::{PROMPT, STOP, World};
+
+use coord_model::{Background, HookKind, Kind, StartSource, ToolPhase};
+
+/// A session in a turn.
+fn in_a_turn() -> World {
+    let mut world = World::new();
+    world.open("s1", 11, Kind::Interactive);
+    world.hook("s1", 11, PROMPT);
+    world
+}
+
+impl World {
+    fn subagent(&mut self, id: &str, kind: &str, event: HookKind) {
+        let mut event = self.event("s1", 11, event, 0.0);
+        event.agent = Some(id.to_owned());
+        event.agent_kind = Some(kind.to_owned());
+        self.send(event);
+        self.pass(1.0);
+    }
+
+    fn subagents(&self) -> Vec<(String, bool)> {
+        let all = self.session("s1").subagents.iter();
+        all.map(|one| (one.kind.clone(), one.ended.is_some())).collect()
+    }
+}
+
+fn started() -> HookKind {
+    HookKind::Other("SubagentStart".to_owned())
+}
+
+fn all(expected: &[(&str, bool)]) -> Vec<(String, bool)> {
+    expected.iter().map(|(kind, ended)| ((*kind).to_owned(), *ended)).collect()
+}
+
+// from start to stop; the next turn begins without those that ended.
+#[test]
+fn q_03_subagents_run_from_their_start_to_their_stop() {
+    let mut world = in_a_turn();
+    world.subagent("a1", "Explore", started());
+    world.subagent("a2", "reviewer", started());
+    world.subagent("a1", "Explore", HookKind::SubagentStop);
+    assert_eq!(world.subagents(), all(&[("Explore", true), ("reviewer", false)]));
+    let background = Background { subagents: 1, ..Background::default() };
+    world.hook("s1", 11, HookKind::Stop(background));
+    assert_eq!(world.subagents(), all(&[("Explore", true), ("reviewer", false)]));
+    world.hook("s1", 11, PROMPT);
+    assert_eq!(world.subagents(), all(&[("reviewer", false)]), "it works in the background");
+}
+
+// hooks get lost and come late.
+#[test]
+fn q_03_lost_and_late_events_of_subagents_leave_nothing_false() {
+    let mut world = in_a_turn();
+    world.subagent("a1", "Explore", HookKind::Tool(ToolPhase::Before));
+    assert_eq!(world.subagents(), all(&[("Explore", false)]), "its start was lost");
+    world.subagent("a1", "Explore", HookKind::SubagentStop);
+    world.subagent("a1", "Explore", started());
+    assert_eq!(world.subagents(), all(&[("Explore", true)]), "its start came late");
+    world.subagent("a9", "", HookKind::SubagentStop);
+    assert_eq!(world.subagents().len(), 1, "a compaction reports ends of nobody");
+    world.subagent("a2", "reviewer", started());
+    world.hook("s1", 11, STOP);
+    assert_eq!(
+        world.subagents(),
+        all(&[("Explore", true), ("reviewer", true)]),
+        "its stop was lost"
+    );
+}
+
+#[test]
+fn another_conversation_has_no_subagents_yet_and_a_compacted_one_keeps_them() {
+    for (source, left) in [(StartSource::Compact, 1), (StartSource::Clear, 0)] {
+        let mut world = in_a_turn();
+        world.subagent("a1", "Explore", started());
+        world.hook("s1", 11, HookKind::SessionStart(source));
+        assert_eq!(world.subagents().len(), left, "{source:?}");
+    }
+}
+
+// G11: what an agent can name without bound is bounded.
+#[test]
+fn subagents_are_bounded_and_the_running_ones_stay() {
+    let mut world = in_a_turn();
+    world.subagent("first", "Explore", started());
+    for n in 0..40 {
+        let id = format!("a{n}");
+        world.subagent(&id, "x", started());
+        world.subagent(&id, "x", HookKind::SubagentStop);
+    }
+    let all = world.subagents();
+    assert_eq!((all.len(), &all[0]), (32, &("Explore".to_owned(), false)));
+}
