@@ -11,7 +11,7 @@ use crate::report::{Report, Stamp};
 use crate::scan::{Progress, Scanner};
 use crate::system::ignore_write_signals;
 use crate::text::push_number;
-use coord_wire::exchange::{Miss, exchange, mono_ns};
+use coord_wire::exchange::{Answer, Miss, exchange, mono_ns};
 use coord_wire::limits::{BODY_BYTES_MAX, EXCHANGE, MISS_MEMORY};
 use coord_wire::trust::is_private;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,12 +45,7 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
     if is_miss_remembered(&run, stamp) {
         return Delivery::Refused;
     }
-    let mut head = Vec::with_capacity(112);
-    head.extend_from_slice(b"POST /v1/events HTTP/1.1\r\nHost: coord\r\nContent-Length: ");
-    push_number(&mut head, report.envelope().len() as u64);
-    head.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
-    let deadline_ns = mono_ns().saturating_add(nanoseconds(EXCHANGE));
-    match exchange(&place.paths.socket(), report.behind(&head), BODY_BYTES_MAX, deadline_ns) {
+    match post(place, report, mono_ns().saturating_add(nanoseconds(EXCHANGE))) {
         Ok(answer) if answer.status == 200 && is_one_object(&answer.body) => {
             Delivery::Safe(Some(answer.body))
         }
@@ -63,6 +58,25 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
         }
         Ok(_) | Err(Miss::Foreign | Miss::Broken) => Delivery::Refused,
     }
+}
+
+/// Sends an event that need not arrive, because a newer one will follow: it is neither spooled nor missed (N-08). Returns
+/// the body of the answer.
+pub(crate) fn offer(place: &Place, report: &mut Report, deadline_ns: u64) -> Option<Vec<u8>> {
+    let run = run_directory(place).ok()?;
+    if is_miss_remembered(&run, Stamp::now()) {
+        return None;
+    }
+    let answer = post(place, report, deadline_ns).ok()?;
+    (answer.status == 200).then_some(answer.body)
+}
+
+fn post(place: &Place, report: &mut Report, deadline_ns: u64) -> Result<Answer, Miss> {
+    let mut head = Vec::with_capacity(112);
+    head.extend_from_slice(b"POST /v1/events HTTP/1.1\r\nHost: coord\r\nContent-Length: ");
+    push_number(&mut head, report.envelope().len() as u64);
+    head.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    exchange(&place.paths.socket(), report.behind(&head), BODY_BYTES_MAX, deadline_ns)
 }
 
 /// The directory of the coordinator's socket, if it is private to this user.

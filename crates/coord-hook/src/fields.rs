@@ -5,6 +5,7 @@
 //! leave.
 
 use crate::text::Copier;
+use coord_model::STATUS_LINE;
 use coord_wire::limits::FIELD_BYTES_MAX;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
@@ -109,6 +110,8 @@ pub(crate) struct Fields {
     key: Option<[u8; 16]>,
     /// The tool's input as it came, if it is kept; it never leaves in an envelope.
     input: Option<Vec<u8>>,
+    /// The numbers of a status line, as a JSON object (N-08).
+    pub(crate) usage: Option<Vec<u8>>,
 }
 
 impl Fields {
@@ -127,6 +130,7 @@ impl Fields {
             prompt: None,
             key,
             input: None,
+            usage: None,
         }
     }
 
@@ -139,6 +143,20 @@ impl Fields {
     /// The tool's input, if it was kept whole.
     pub(crate) fn kept_input(&self) -> Option<&[u8]> {
         self.input.as_deref().filter(|input| (1..=INPUT_BYTES_MAX).contains(&input.len()))
+    }
+
+    /// The fields of a status line: of its payload only the session's id leaves as a text (N-08).
+    pub(crate) fn of_status_line(session_id: &[u8], usage: Vec<u8>) -> Self {
+        let mut fields = Self { usage: Some(usage), ..Self::new(None) };
+        for (text, escaped) in
+            [(Text::SessionId, session_id), (Text::Event, STATUS_LINE.as_bytes())]
+        {
+            let from = fields.bytes.len();
+            fields.bytes.extend_from_slice(escaped);
+            let to = fields.bytes.len();
+            fields.spans[text as usize] = Span { from, to, cut: false, seen: true };
+        }
+        fields
     }
 
     /// The JSON-escaped text of a field.

@@ -5,10 +5,12 @@
 //! what an event means. It holds G1 (exit 0 only if the event is safe), G7, S4-06 and S4-08.
 //!
 //! The programs differ only in their names, and in whether they may start the coordinator. The
-//! exception is the wake hook, which reports nothing and waits (H-02). Every tool call pays for a
-//! hook, so this crate counts page faults: an ordinary event needs no runtime start-up, no serde,
-//! no formatting, and no thread.
+//! exceptions are the wake hook, which reports nothing and waits (H-02), and the program of the status
+//! line, which runs the user's own command (N-08). Every tool call pays for a hook, so this crate
+//! counts page faults: an ordinary event needs no runtime start-up, no serde, no formatting, and no
+//! thread.
 
+mod child;
 mod deliver;
 mod diagnosis;
 mod fields;
@@ -22,9 +24,11 @@ mod request;
 mod scan;
 mod spool;
 mod start;
+mod statusline;
 mod system;
 mod text;
 pub mod trial;
+mod usage;
 mod waiting;
 mod wake;
 
@@ -77,6 +81,12 @@ pub fn enter_wake(n: i32, vector: Args) -> i32 {
     live("coord-hook-wake", n, vector, wake::run)
 }
 
+/// Runs the program of the status line, from `main` to the exit.
+pub fn enter_status_line(n: i32, vector: Args) -> i32 {
+    let command = system::command(n, vector);
+    live("coord-hook-statusline", n, vector, |given, stamp| statusline::run(given, stamp, command))
+}
+
 fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(&Given<'_>, Stamp) -> i32) -> i32 {
     let stamp = Stamp::now();
     diagnosis::catch_panics();
@@ -89,6 +99,13 @@ fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(&Given<'_>, Stamp) ->
             b"--state" => &mut given.state,
             b"--run" => &mut given.run,
             b"--version" => return print_version(name),
+            // What follows is the user's own command.
+            b"--" => break,
+            // It keeps what `coord uninstall` restores.
+            b"--former" => {
+                arguments.next();
+                continue;
+            }
             // An argument of a newer installation is ignored.
             _ => continue,
         };

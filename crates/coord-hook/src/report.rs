@@ -261,6 +261,10 @@ impl Writer {
                 self.raw("\"");
             }
         }
+        if let Some(usage) = &fields.usage {
+            self.name("usage");
+            self.out.extend_from_slice(usage);
+        }
     }
 
     fn end(&mut self, incomplete: bool) {

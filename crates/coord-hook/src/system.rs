@@ -29,6 +29,31 @@ pub(crate) fn arguments(n: i32, vector: Args) -> impl Iterator<Item = &'static C
     })
 }
 
+/// The words after the first `--`, if there are any.
+pub(crate) fn command(n: i32, vector: Args) -> Option<Args> {
+    let at = arguments(n, vector).position(|argument| argument.to_bytes() == b"--")?;
+    let from = at.checked_add(2)?;
+    if i32::try_from(from).ok()? < n {
+        // SAFETY: it is one of the `n` places of the vector.
+        Some(Args(unsafe { vector.0.add(from) }))
+    } else {
+        None
+    }
+}
+
+impl Args {
+    /// The words as the C library takes them: the last one is followed by a null pointer.
+    pub(crate) fn words(self) -> *const *const c_char {
+        self.0
+    }
+
+    /// The first word.
+    pub(crate) fn first(self) -> &'static CStr {
+        // SAFETY: whoever makes one of these knows that there is a word.
+        unsafe { CStr::from_ptr(*self.0) }
+    }
+}
+
 /// Ends the process at once: nothing is flushed, and no handler runs.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.

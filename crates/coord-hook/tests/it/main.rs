@@ -3,6 +3,7 @@
 mod input;
 mod payloads;
 mod spool;
+mod statusline;
 mod trust;
 mod wake;
 mod world;

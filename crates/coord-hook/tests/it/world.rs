@@ -17,6 +17,7 @@ pub(crate) const SESSION_START: &str = env!("CARGO_BIN_EXE_coord-hook-session-st
 pub(crate) const POST_TOOL_USE: &str = env!("CARGO_BIN_EXE_coord-hook-post-tool-use");
 pub(crate) const STOP: &str = env!("CARGO_BIN_EXE_coord-hook-stop");
 pub(crate) const EVENT: &str = env!("CARGO_BIN_EXE_coord-hook-event");
+pub(crate) const STATUS_LINE: &str = env!("CARGO_BIN_EXE_coord-hook-statusline");
 pub(crate) const HOOKS: [&str; 4] = [SESSION_START, POST_TOOL_USE, STOP, EVENT];
 
 pub(crate) const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
