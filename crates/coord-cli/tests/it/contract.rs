@@ -26,6 +26,7 @@ mod passphrase;
 mod queue;
 mod recover;
 mod send;
+mod status_line;
 mod store;
 mod top;
 mod usage;
