@@ -12,18 +12,18 @@ use coord_model::{
 
 const HOUR_MS: u64 = 3_600_000;
 
-fn percent(share: u64) -> Option<Decimal> {
-    Some(Decimal(share * Decimal::ONE))
+fn percent(share: u64) -> Decimal {
+    Decimal(share * Decimal::ONE)
 }
 
 /// A 5-hour limit that is used so far, and resets then.
 fn five_hour(share: u64, resets_ms: u64) -> Usage {
     let resets = Some(Decimal(resets_ms * (Decimal::ONE / 1000)));
-    Usage { five_hour_percent: percent(share), five_hour_resets: resets, ..Usage::default() }
+    Usage { five_hour_percent: Some(percent(share)), five_hour_resets: resets, ..Usage::default() }
 }
 
 fn context(share: u64) -> Usage {
-    Usage { context_percent: percent(share), ..Usage::default() }
+    Usage { context_percent: Some(percent(share)), ..Usage::default() }
 }
 
 impl World {
@@ -107,11 +107,12 @@ fn known_numbers_are_recorded_once_a_minute() {
 #[test]
 fn q_02_the_limits_of_an_account_are_merged_over_its_sessions() {
     let mut world = World::new();
-    let ids = [("s1", 11), ("s2", 12), ("s3", 13)];
-    ids.map(|(id, pid)| world.open(id, pid, Kind::Interactive));
+    for (id, pid) in [("s1", 11), ("s2", 12), ("s3", 13)] {
+        world.open(id, pid, Kind::Interactive);
+    }
     let resets_ms = world.now().wall_ms + HOUR_MS;
     let seven = Usage {
-        seven_day_percent: percent(17),
+        seven_day_percent: Some(percent(17)),
         seven_day_resets: Some(Decimal((resets_ms + 99 * HOUR_MS) * (Decimal::ONE / 1000))),
         ..five_hour(40, resets_ms)
     };
@@ -122,8 +123,8 @@ fn q_02_the_limits_of_an_account_are_merged_over_its_sessions() {
     world.says_usage("s3", 13, context(5));
     let account = world.state.header().accounts.get("/home/dev/.claude").unwrap();
     let five = account.five_hour.unwrap();
-    assert_eq!((five.limit.percent, five.limit.resets_ms), (percent(42).unwrap(), resets_ms));
-    assert_eq!(account.seven_day.unwrap().limit.percent, percent(17).unwrap());
+    assert_eq!((five.limit.percent, five.limit.resets_ms), (percent(42), resets_ms));
+    assert_eq!(account.seven_day.unwrap().limit.percent, percent(17));
     assert!(!five.is_over(resets_ms - 1) && five.is_over(resets_ms));
     assert_eq!(world.state.header().accounts.len(), 1);
 }

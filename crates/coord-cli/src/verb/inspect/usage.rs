@@ -82,7 +82,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if 0 < at && (digits.len() - at) % 3 == 0 {
+        if 0 < at && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -30,7 +30,7 @@ impl Harness {
 fn numbers() -> Value {
     json!({
         "model": {"id": "claude-opus-5-5", "display_name": "Opus 5.5"},
-        "cost": {"total_cost_usd": 2.4100000000000001},
+        "cost": {"total_cost_usd": 2.41},
         "context_window": {"context_window_size": 1_000_000, "used_percentage": 61},
         "rate_limits": {
             "five_hour": {"used_percentage": 42, "resets_at": 4_102_444_800_u64},
