@@ -10,6 +10,7 @@ Usage: ./install.sh [OPTIONS]
   --scope user|project|local        which Claude Code settings name the hooks (default: user);
                                     project and local mean the current directory
   --recovery act|signature|observe  write this recovery mode into config.toml
+  --statusline                      register in the status line too; your own command still runs
   --no-register                     leave Claude Code's settings alone
   --no-start                        do not start the coordinator
   --uninstall                       remove the hooks from the settings; run once more, remove
@@ -41,6 +42,7 @@ source_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 prefix=
 scope=user
 recovery=
+statusline=
 register=yes
 start=yes
 uninstall=no
@@ -56,6 +58,7 @@ parse_arguments() {
                 declare -g "${1#--}=$2"
                 shift
                 ;;
+            --statusline) statusline=--statusline ;;
             --no-register) register=no ;;
             --no-start) start=no ;;
             --uninstall) uninstall=yes ;;
@@ -216,7 +219,7 @@ run_install() {
     take_prebuilt || build
     install_programs
     set_recovery
-    [ "$register" = no ] || "$prefix/bin/coord" install --scope "$scope"
+    [ "$register" = no ] || "$prefix/bin/coord" install --scope "$scope" ${statusline:+"$statusline"}
     tell_path
     [ "$start" = no ] || start_coordinator
 }

@@ -39,6 +39,7 @@ Talk
 Be told
   notice       Test the channels through which coord tells you that a session needs you
   tmux         Print lines for tmux.conf: who needs you in the status line
+  statusline   Be Claude Code's status line: run your own command, report its numbers
 
 Run
   run          Run a command under supervision, and end it when it hangs
@@ -100,6 +101,8 @@ enum Verb {
     Notice(verb::notice::Args),
     /// Print lines for tmux.conf: who needs you in the status line, and keys to go there
     Tmux(verb::tmux::Args),
+    /// Be Claude Code's status line: run your own command, report its numbers
+    Statusline(verb::statusline::Args),
     /// Run a command under supervision, and end it when it hangs
     Run(verb::run::Args),
     /// Work on a task with a pool of agents until it is done
@@ -175,7 +178,7 @@ pub(crate) fn verb_of(mut words: impl Iterator<Item = OsString>) -> Option<OsStr
 /// Exit code for wrong usage.
 pub(crate) const USAGE: u8 = 2;
 
-const OWN_CODES: [&str; 2] = ["run", "loop"];
+const OWN_CODES: [&str; 3] = ["run", "loop", "statusline"];
 
 /// Parses the arguments of a verb that scripts call often, without the description of all other verbs, which is
 /// most of what parsing costs. None for anything else, and for anything that is wrong.
@@ -192,6 +195,7 @@ fn parse_quickly(words: impl IntoIterator<Item = OsString>) -> Option<Cli> {
         "explain" => parse_alone(words, Verb::Explain),
         "events" => parse_alone(words, Verb::Events),
         "send" => parse_alone(words, Verb::Send),
+        "statusline" => parse_alone(words, Verb::Statusline),
         _ => None,
     }
 }
@@ -223,6 +227,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Next(args) => verb::go::next(&args, &context),
             Verb::Back(args) => verb::go::back(&args, &context),
             Verb::Explain(args) => verb::explain::run(&args, &context),
+            Verb::Statusline(args) => verb::statusline::run(&args, &context),
             Verb::Run(args) => verb::run::run(&args, &context),
             Verb::Loop(args) => verb::task_loop::run(&args, &context),
             Verb::Send(args) => verb::send::run(&args, &context),
@@ -274,6 +279,8 @@ mod tests {
             "explain m_x7d2 --json",
             "events parser --since 10m --follow",
             "--root /r send parser TEXT --urgent",
+            "statusline",
+            "--root /r statusline -- my-line --root x",
         ] {
             let words = || line.split(' ').map(OsString::from);
             let quick = parse_quickly(words()).unwrap_or_else(|| panic!("{line}"));

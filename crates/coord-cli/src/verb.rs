@@ -23,6 +23,7 @@ pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod status;
+pub(crate) mod statusline;
 pub(crate) mod task_loop;
 pub(crate) mod tmux;
 pub(crate) mod top;

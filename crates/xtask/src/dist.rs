@@ -202,14 +202,15 @@ fn cargo_home() -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
-/// The executables that hooks.json names.
+/// The executables that hooks.json names, and that of the status line.
 fn hooks() -> anyhow::Result<BTreeSet<String>> {
     let list: Value = serde_json::from_slice(&fs::read(root().join("hooks.json"))?)?;
     let events = list["hooks"].as_object().context("hooks.json has no \"hooks\"")?;
     let groups = events.values().filter_map(Value::as_array).flatten();
     let entries = groups.filter_map(|group| group["hooks"].as_array()).flatten();
     let commands = entries.filter_map(|entry| entry["command"].as_str());
-    Ok(commands.map(|command| command.replace("{{hooks}}/", "")).collect())
+    let hooks = commands.map(|command| command.replace("{{hooks}}/", ""));
+    Ok(hooks.chain(["coord-hook-statusline".to_owned()]).collect())
 }
 
 /// Copies a file into a directory that is made where it is missing.

@@ -19,9 +19,11 @@ mod registration;
 mod scope;
 mod settings_file;
 mod silenced;
+mod status_line;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use coord_host::{launch, state_dir};
@@ -70,6 +72,10 @@ struct Where {
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     place: Where,
+    /// Register coord in the status line too: it runs your own command, if you have one, and then reports
+    /// context use, usage limits and cost.
+    #[arg(long)]
+    statusline: bool,
     /// Where the coord-hook executables are [default: ../lib/coord beside this program].
     #[arg(long, value_name = "DIR")]
     hooks_dir: Option<PathBuf>,
@@ -126,6 +132,13 @@ struct FileReport {
     changed: bool,
     events_before: usize,
     events_after: usize,
+    /// Whether the status line runs our program now.
+    status_line: bool,
+    /// What was and what is registered, for people.
+    #[serde(skip)]
+    before: String,
+    #[serde(skip)]
+    after: String,
     backup: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
@@ -151,13 +164,17 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
         Some(directory) => std::path::absolute(directory)?,
         None => default_hooks_dir()?,
     };
-    let ours = Registration::new(&hooks_dir, context.root.as_deref(), &context.paths)?;
+    let mut ours = Registration::new(&hooks_dir, context.root.as_deref(), &context.paths)?;
+    ours.adds_status_line = args.statusline;
     check_programs(&hooks_dir)?;
     let paths =
         scope::files(args.place.scope, &args.place.config_dir, args.place.project.as_deref())?;
     scope::refuse_missing(&args.place.config_dir)?;
     if args.place.scope != Scope::User {
         paths.iter().try_for_each(|path| scope::refuse_tracked(path))?;
+        if args.statusline {
+            refuse_to_hide(args.place.scope, &paths)?;
+        }
     }
     let edit = |before: Option<&str>| {
         let after = edit::register(before, &ours)?;
@@ -180,13 +197,13 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
     };
     let report = Report::new(&args.place, &outcomes, context, warnings)?;
     report.print(&args.place, |file| {
-        let (path, events) = (file.name(), file.events_after);
+        let (path, events) = (file.name(), &file.after);
         match (file.changed, &file.backup) {
-            (false, _) => format!("{path} has all {events} events: nothing changed"),
+            (false, _) => format!("{path} has all {events}: nothing changed"),
             (true, Some(backup)) => {
-                format!("registered {events} events in {path} (backup: {})", shown(backup))
+                format!("registered {events} in {path} (backup: {})", shown(backup))
             }
-            (true, None) => format!("registered {events} events in {path} (new file)"),
+            (true, None) => format!("registered {events} in {path} (new file)"),
         }
     })
 }
@@ -235,13 +252,42 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
     report.state_fate = fate;
     report.still_running = running;
     report.print(&args.place, |file| {
-        let (path, events) = (file.name(), file.events_before);
+        let (path, events) = (file.name(), &file.before);
         match (file.changed, file.is_gone) {
             (false, _) => format!("{path} has no coord hooks: nothing changed"),
-            (true, false) => format!("removed {events} events from {path}"),
+            (true, false) => format!("removed {events} from {path}"),
             (true, true) => format!("removed {path}, which held nothing else"),
         }
     })
+}
+
+/// What is registered in a file, for people.
+fn what((events, status_line): (usize, bool)) -> String {
+    format!("{events} events{}", if status_line { " and the status line" } else { "" })
+}
+
+/// Refuses a new status line that another file's would be hidden by: the client shows one only.
+fn refuse_to_hide(scope: Scope, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let has_one = |path: &Path| -> anyhow::Result<bool> {
+        let text = audit::read(path)?;
+        Ok(text.is_some_and(|text| edit::read(&text).is_ok_and(|file| file.status_line.is_some())))
+    };
+    for path in paths {
+        if has_one(path)? {
+            continue;
+        }
+        for other in scope::read_beside(scope, paths) {
+            if has_one(&other)? {
+                bail!(
+                    "a status line in {} would hide the one in {}: register that one, with the --scope of \
+                     its file; nothing was changed",
+                    shown(path),
+                    shown(&other)
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 fn refuse_other_owner(context: &Context) -> anyhow::Result<()> {
@@ -278,6 +324,14 @@ fn still_running(
         is_ours.then_some(Running { session_id: session.session_id, pid: owner.pid })
     });
     Ok(sessions.collect())
+}
+
+/// The program of the status line with its directories, which the environment of a session must not decide (H-48).
+pub(crate) fn status_line_program(context: &Context) -> anyhow::Result<Command> {
+    let ours = Registration::new(&default_hooks_dir()?, context.root.as_deref(), &context.paths)?;
+    let mut command = Command::new(ours.program(status_line::PROGRAM));
+    command.args(ours.arguments());
+    Ok(command)
 }
 
 /// Where `install.sh` puts the hooks that belong to this program.
@@ -332,22 +386,25 @@ impl Report {
         context: &Context,
         mut warnings: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let events = |text: &Option<String>| -> anyhow::Result<usize> {
-            Ok(match text {
-                Some(text) => edit::read(text)?.registered_events(),
-                None => 0,
-            })
+        let ours = |text: &Option<String>| -> anyhow::Result<(usize, bool)> {
+            let layout = text.as_deref().map(edit::read).transpose()?;
+            Ok(layout.map_or((0, false), |file| (file.registered_events(), file.has_status_line())))
         };
         let mut files = Vec::new();
         for (path, outcome) in outcomes {
             let lost = outcome.lost.iter();
             warnings.extend(lost.map(|name| format!("{} lost its {name}", shown(path))));
+            let before @ (events_before, _) = ours(&outcome.before)?;
+            let after @ (events_after, status_line) = ours(&outcome.after)?;
             files.push(FileReport {
                 path: path.clone(),
                 target: settings_file::target_of_link(path),
                 changed: outcome.is_change(),
-                events_before: events(&outcome.before)?,
-                events_after: events(&outcome.after)?,
+                events_before,
+                events_after,
+                status_line,
+                before: what(before),
+                after: what(after),
                 backup: outcome.backup.clone(),
                 diff: place.dry_run.then(|| diff(path, outcome)),
                 is_gone: outcome.after.is_none(),

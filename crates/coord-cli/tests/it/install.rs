@@ -6,5 +6,6 @@ mod clients;
 mod cut;
 mod places;
 mod scratch;
+mod status_line;
 mod table;
 mod verbs;

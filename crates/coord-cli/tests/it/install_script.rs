@@ -29,8 +29,15 @@ impl Scratch {
         fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_coord"));
         copy_program(program, &scratch.path("tar ball/bin/coord"));
-        let hooks =
-            ["session-start", "post-tool-use", "stop", "event", "permission-request", "wake"];
+        let hooks = [
+            "session-start",
+            "post-tool-use",
+            "stop",
+            "event",
+            "permission-request",
+            "wake",
+            "statusline",
+        ];
         let hooks = hooks.map(|name| format!("coord-hook-{name}"));
         for name in hooks.iter().map(String::as_str).chain([SENDER]) {
             let file = scratch.path("tar ball/lib/coord").join(name);
@@ -85,7 +92,7 @@ fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
     assert_eq!(fs::read_to_string(&hook).unwrap(), "second");
     let old = std::io::read_to_string(&mut open).unwrap();
     assert_eq!(old, "first", "whoever runs the old one keeps it whole");
-    assert_eq!(scratch.helpers().len(), 7, "nothing unfinished is left");
+    assert_eq!(scratch.helpers().len(), 8, "nothing unfinished is left");
 }
 
 #[test]
@@ -94,7 +101,7 @@ fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
     scratch.said(&["--no-start"]);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("run this again in 10 minutes"), "{said}");
-    assert_eq!(scratch.helpers().len(), 7);
+    assert_eq!(scratch.helpers().len(), 8);
     let said = scratch.said(&["--uninstall"]);
     let state = scratch.path(HOME).join(".local/state/coord");
     let rest = format!("recorded state stays in {}: delete", state.display());
@@ -129,7 +136,7 @@ fn programs_stay_while_the_plugin_names_them_h_39() {
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": true}}"#).unwrap();
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("claude plugin uninstall coord@coord"), "{said}");
-    assert_eq!(scratch.helpers().len(), 7);
+    assert_eq!(scratch.helpers().len(), 8);
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": false}}"#).unwrap();
     assert!(scratch.said(&["--uninstall"]).contains("removed the programs"));
 }

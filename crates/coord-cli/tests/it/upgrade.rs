@@ -35,9 +35,15 @@ impl Installed {
         for directory in ["bin", "lib/coord"] {
             fs::create_dir_all(prefix.join(directory)).unwrap();
         }
-        for name in
-            ["session-start", "post-tool-use", "stop", "event", "permission-request", "wake"]
-        {
+        for name in [
+            "session-start",
+            "post-tool-use",
+            "stop",
+            "event",
+            "permission-request",
+            "wake",
+            "statusline",
+        ] {
             let name = format!("coord-hook-{name}");
             copy_program(&programs().join(&name), &prefix.join("lib/coord").join(&name));
         }

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::layout::{Entry, Event, Group, Hooks, Layout, List, Refusal};
 use super::registration::{HOOKS, Hook, Registration, events};
+use super::status_line::{self, Plan, Undo};
 
 /// A byte order mark is no part of JSON; it is kept in front.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -33,21 +34,25 @@ pub(super) enum Rest {
 pub(super) fn register(before: Option<&str>, ours: &Registration) -> Result<String, Refusal> {
     let Some(before) = before else {
         let style = Style { newline: "\n", unit: "  ".to_owned() };
-        let hooks = style.hooks_member(ours);
-        return Ok(format!("{{\n  {}\n}}\n", style.shift(&hooks, "  ")));
+        let mut members = vec![style.hooks_member(ours)];
+        if let Plan::Add(command) = status_line::plan_for_none(ours) {
+            members.push(style.status_line_member(&command));
+        }
+        let members: Vec<_> = members.iter().map(|member| style.shift(member, "  ")).collect();
+        return Ok(format!("{{\n  {}\n}}\n", members.join(",\n  ")));
     };
     let (mark, text) = split_mark(before);
     let text = add(text, ours)?;
     let layout = Layout::read(&text)?;
-    let text = take_out(&text, &layout, &mut Duplicates::default());
-    Ok(format!("{mark}{}", text.0))
+    let (text, _) = take_out(&text, &layout, &mut Duplicates::default())?;
+    Ok(format!("{mark}{text}"))
 }
 
 /// The text without our entries.
 pub(super) fn unregister(before: &str) -> Result<Rest, Refusal> {
     let (mark, text) = split_mark(before);
     let layout = Layout::read(text)?;
-    let (rest, is_emptied) = take_out(text, &layout, &mut All);
+    let (rest, is_emptied) = take_out(text, &layout, &mut All)?;
     let is_made_by_us = is_emptied && mark.is_empty() && rest.trim_end_matches('\n') == "{}";
     Ok(if is_made_by_us { Rest::Nothing } else { Rest::Text(format!("{mark}{rest}")) })
 }
@@ -55,7 +60,8 @@ pub(super) fn unregister(before: &str) -> Result<Rest, Refusal> {
 /// Whether uninstalling from `after` gives back what stood in `before` and is not ours: every byte, or,
 /// where entries of ours stood in it already, every value.
 pub(super) fn is_undone(before: &str, after: &str) -> Result<bool, Refusal> {
-    if read(before)?.registered_events() == 0 {
+    let layout = read(before)?;
+    if layout.registered_events() == 0 && !layout.has_status_line() {
         return Ok(unregister(after)? == Rest::Text(before.to_owned()));
     }
     let value = |text: &str| {
@@ -83,7 +89,7 @@ fn split_mark(text: &str) -> (&str, &str) {
 fn add(text: &str, ours: &Registration) -> Result<String, Refusal> {
     let layout = Layout::read(text)?;
     let style = Style::of(text, &layout);
-    let mut edits = Vec::new();
+    let (mut edits, mut members) = (Vec::new(), Vec::new());
     if let Some(hooks) = &layout.hooks {
         let mut missing = Vec::new();
         for (name, wanted) in events() {
@@ -94,8 +100,14 @@ fn add(text: &str, ours: &Registration) -> Result<String, Refusal> {
         }
         edits.extend(style.append(text, &hooks.list, &missing, 2));
     } else {
-        edits.extend(style.append(text, &layout.root, &[style.hooks_member(ours)], 1));
+        members.push(style.hooks_member(ours));
     }
+    match status_line::plan(text, &layout, ours)? {
+        Plan::Keep => {}
+        Plan::Add(command) => members.push(style.status_line_member(&command)),
+        Plan::Replace(range, token) => edits.push((range, token)),
+    }
+    edits.extend(style.append(text, &layout.root, &members, 1));
     Ok(apply(text, edits))
 }
 
@@ -130,6 +142,9 @@ fn add_to_event(
 /// Which of our entries leave.
 trait Leaving {
     fn leaves(&mut self, event: &str, group: &Group, entry: &Entry) -> bool;
+
+    /// Whether that of the status line leaves too.
+    fn has_status_line(&self) -> bool;
 }
 
 /// Every entry of ours.
@@ -138,6 +153,10 @@ struct All;
 impl Leaving for All {
     fn leaves(&mut self, _event: &str, _group: &Group, entry: &Entry) -> bool {
         entry.program.is_some()
+    }
+
+    fn has_status_line(&self) -> bool {
+        true
     }
 }
 
@@ -161,21 +180,36 @@ impl Leaving for Duplicates {
             Some(_) | None => true,
         }
     }
+
+    fn has_status_line(&self) -> bool {
+        false
+    }
 }
 
 /// Takes entries out, and with them each group, list and `hooks` that held nothing else. Also says
 /// whether nothing is left in an object that was not there before us.
-fn take_out(text: &str, layout: &Layout, leaving: &mut impl Leaving) -> (String, bool) {
-    let Some(hooks) = &layout.hooks else { return (text.to_owned(), false) };
+fn take_out(
+    text: &str,
+    layout: &Layout,
+    leaving: &mut impl Leaving,
+) -> Result<(String, bool), Refusal> {
     let mut edits = Vec::new();
-    let is_leaving = cut_events(text, hooks, leaving, &mut edits);
     let mut root_leaving = vec![false; layout.root.items.len()];
-    root_leaving[hooks.index] = is_leaving;
+    if let Some(hooks) = &layout.hooks {
+        root_leaving[hooks.index] = cut_events(text, hooks, leaving, &mut edits);
+    }
+    if leaving.has_status_line() {
+        match status_line::undo(text, layout)? {
+            Undo::Nothing => {}
+            Undo::Member(index) => root_leaving[index] = true,
+            Undo::Token(range, token) => edits.push((range, token)),
+        }
+    }
     let is_emptied = cut(text, &layout.root, &root_leaving, &mut edits);
     if is_emptied {
         edits = vec![(layout.root.open..layout.root.close, String::new())];
     }
-    (apply(text, edits), is_emptied)
+    Ok((apply(text, edits), is_emptied))
 }
 
 fn cut_events(
@@ -304,6 +338,11 @@ impl Style {
             .collect();
         let line = self.line(1);
         format!("\"hooks\": {{{line}{}{}}}", events.join(&format!(",{line}")), self.newline)
+    }
+
+    fn status_line_member(&self, command: &str) -> String {
+        let value = status_line::Member { kind: "command", command };
+        format!("\"{}\": {}", status_line::MEMBER, self.render(&value))
     }
 
     /// Puts items behind the last one of a list whose items stand `depth` steps in.

@@ -14,6 +14,7 @@ use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
 
 use super::registration::PROGRAM_PREFIX;
+use super::status_line::{self, StatusLine};
 
 /// The items of one object or array: their places, and that of the brackets around them.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct Layout {
     pub root: List,
     /// The member `hooks`.
     pub hooks: Option<Hooks>,
+    /// The member `statusLine`.
+    pub status_line: Option<StatusLine>,
 }
 
 /// The value of `hooks`.
@@ -109,7 +112,7 @@ impl Layout {
         let Value::Object(root) = &value else {
             return Err(Refusal::at(text, value.range().start, "not a JSON object"));
         };
-        let mut layout = Self { root: members(text, root)?, hooks: None };
+        let mut layout = Self { root: members(text, root)?, hooks: None, status_line: None };
         for (index, member) in root.properties.iter().enumerate() {
             match (member.name.as_str(), &member.value) {
                 ("hooks", Value::Object(hooks)) => {
@@ -122,10 +125,18 @@ impl Layout {
                         "\"hooks\" is not an object",
                     ));
                 }
+                (status_line::MEMBER, value) => {
+                    layout.status_line = Some(StatusLine::read(index, value));
+                }
                 _ => {}
             }
         }
         Ok(layout)
+    }
+
+    /// Whether the status line runs our program.
+    pub(super) fn has_status_line(&self) -> bool {
+        self.status_line.as_ref().is_some_and(StatusLine::is_ours)
     }
 
     /// Number of events that have an entry of ours.

@@ -11,6 +11,8 @@ use anyhow::{Context as _, bail};
 use coord_wire::paths::Paths;
 use serde::Serialize;
 
+use super::status_line;
+
 /// Every executable of ours begins with this; by it our entries are recognised.
 pub(crate) const PROGRAM_PREFIX: &str = "coord-hook-";
 
@@ -79,6 +81,8 @@ pub(super) fn events() -> impl Iterator<Item = (&'static str, &'static [Hook])> 
 pub(super) struct Registration {
     directory: String,
     args: Vec<String>,
+    /// Whether the status line is registered too; where it is already, it stays in any case.
+    pub adds_status_line: bool,
 }
 
 /// The object in `hooks`: runs one program, without a shell.
@@ -137,14 +141,24 @@ impl Registration {
                 args.extend([name.to_owned(), text(path)?]);
             }
         }
-        Ok(Self { directory: text(directory)?, args })
+        Ok(Self { directory: text(directory)?, args, adds_status_line: false })
+    }
+
+    /// The path of an executable.
+    pub(super) fn program(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory.trim_end_matches('/'))
+    }
+
+    /// What every executable is handed.
+    pub(super) fn arguments(&self) -> &[String] {
+        &self.args
     }
 
     /// The entry for `hook`.
     pub(super) fn entry(&self, hook: &Hook) -> Entry {
         Entry {
             kind: "command",
-            command: format!("{}/{}", self.directory.trim_end_matches('/'), hook.program),
+            command: self.program(hook.program),
             args: self.args.clone(),
             timeout: hook.timeout_s,
             is_async: hook.is_waiter,
@@ -167,7 +181,7 @@ impl Registration {
 /// with it (H-39).
 pub(super) fn check_programs(directory: &Path) -> anyhow::Result<()> {
     let programs: BTreeSet<_> = HOOKS.iter().map(|hook| hook.program).collect();
-    for program in programs {
+    for program in programs.into_iter().chain([status_line::PROGRAM]) {
         let path = directory.join(program);
         let runs = path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
         if !runs {
@@ -193,7 +207,8 @@ mod tests {
         assert_eq!(file.as_object().unwrap().len(), 1);
         let args = ["--config", "{{config}}", "--state", "{{state}}", "--run", "{{run}}"];
         let args = args.map(str::to_owned).into();
-        let registration = Registration { directory: "{{hooks}}".to_owned(), args };
+        let registration =
+            Registration { directory: "{{hooks}}".to_owned(), args, adds_status_line: false };
         let events = file["hooks"].as_object().unwrap();
         assert_eq!(events.len(), super::events().count());
         for (event, hooks) in super::events() {
@@ -244,7 +259,8 @@ mod tests {
     /// quota (S1-22), in the background and with its exit code heard (H-02); what reports an event is waited for (H-12).
     #[test]
     fn the_wake_hook_is_registered_where_a_session_comes_to_rest_h_02() {
-        let registration = Registration { directory: "/h".to_owned(), args: Vec::new() };
+        let registration =
+            Registration { directory: "/h".to_owned(), args: Vec::new(), adds_status_line: false };
         let waiters: Vec<_> = HOOKS.iter().filter(|hook| hook.is_waiter).collect();
         assert_eq!(
             waiters.iter().map(|hook| hook.event).collect::<Vec<_>>(),

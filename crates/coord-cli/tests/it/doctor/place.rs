@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// The executables that are registered.
-pub(crate) const HOOKS: [&str; 6] = [
+pub(crate) const HOOKS: [&str; 7] = [
     "coord-hook-event",
     "coord-hook-permission-request",
     "coord-hook-post-tool-use",
     "coord-hook-session-start",
+    "coord-hook-statusline",
     "coord-hook-stop",
     "coord-hook-wake",
 ];

@@ -31,9 +31,15 @@ impl Place {
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(place.prefix().join("bin")).unwrap();
         put_program(&programs().join("coord"), &place.prefix().join("bin/coord"));
-        for name in
-            ["session-start", "post-tool-use", "stop", "event", "permission-request", "wake"]
-        {
+        for name in [
+            "session-start",
+            "post-tool-use",
+            "stop",
+            "event",
+            "permission-request",
+            "wake",
+            "statusline",
+        ] {
             let name = format!("coord-hook-{name}");
             put_program(&programs().join(&name), &hooks.join(&name));
         }

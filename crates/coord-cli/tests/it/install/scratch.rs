@@ -26,9 +26,15 @@ impl Scratch {
         fs::create_dir(scratch.path("bin")).unwrap();
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(scratch.path("home/.claude")).unwrap();
-        for name in
-            ["session-start", "post-tool-use", "stop", "event", "permission-request", "wake"]
-        {
+        for name in [
+            "session-start",
+            "post-tool-use",
+            "stop",
+            "event",
+            "permission-request",
+            "wake",
+            "statusline",
+        ] {
             let path = hooks.join(format!("coord-hook-{name}"));
             fs::write(&path, "").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
