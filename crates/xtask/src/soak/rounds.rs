@@ -96,11 +96,18 @@ fn rounds(
             let again = format!("{variable}={value} cargo test {}", tests.join(" "));
             say(&format!("    failed: {again}"));
             let seed = (variable == "COORD_TEST_SEED").then_some(value);
-            report.failures.push(Failure { what: format!("round {n} failed"), seed, again });
+            let what = format!("round {n} failed: {}", first_panic(&text));
+            report.failures.push(Failure { what, seed, again });
         }
     }
     report.counts.insert("rounds".to_owned(), n);
     Ok(report)
+}
+
+/// What the first test that failed says.
+fn first_panic(text: &str) -> &str {
+    let mut lines = text.lines().skip_while(|line| !line.contains(" panicked at ")).skip(1);
+    lines.next().unwrap_or("see above").trim()
 }
 
 /// Adds up what the tests say of themselves, in lines such as `kills: 300 hooks run, 99 hooks killed`.
@@ -126,6 +133,13 @@ fn count(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_panic_says_what_failed() {
+        let text = "running\nthread 'a' panicked at a.rs:1:2:\n  nothing was pruned\nthread 'b' panicked at b.rs:1:2:\nno";
+        assert_eq!(first_panic(text), "nothing was pruned");
+        assert_eq!(first_panic("error: could not compile"), "see above");
+    }
 
     #[test]
     fn counts_of_all_rounds_are_summed() {
