@@ -1,7 +1,9 @@
 //! The documentation against the command line: what the pages show exists, and what exists is on the pages.
 
 mod commands;
+mod contributing;
 mod findings;
+mod interface;
 mod reference;
 mod states;
 

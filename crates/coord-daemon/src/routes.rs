@@ -1,5 +1,7 @@
 //! The HTTP API over the socket (interfaces.md): maps each request to what answers it.
 
+mod table;
+
 use coord_core::Refused;
 use coord_host::process::Caller;
 use coord_model::{MessageId, Now};
@@ -14,6 +16,7 @@ use crate::http::{Request, Response, decode};
 use crate::request_error::RequestError;
 use crate::waiters::Ask;
 use crate::world::World;
+pub use table::{Endpoint, ROUTES};
 
 /// How a request is to be answered.
 #[derive(Debug)]
@@ -46,62 +49,35 @@ impl<W: World> Coordinator<W> {
         }
         let path = segments(&request.path);
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        Route::Answer(match (request.method.as_str(), path.as_slice()) {
-            ("POST", ["v1", "events"]) => return self.post_events(request, caller, now),
-            ("GET", ["v1", "events"]) => return self.get_events(request),
-            ("GET", ["v1", "sessions"]) => Response::json(&self.inspect(now)),
-            ("GET", ["v1", "sessions", id]) => self.get_session(id, now),
-            ("GET", ["v1", "sessions", id, "decisions"]) => return self.get_decisions(id),
-            ("POST", ["v1", "resume", nonce]) => {
-                return self.claim_resume(nonce, request, caller, now);
-            }
-            ("POST", ["v1", "resume", _, "failed"]) => {
-                return self.fail_resume(request, caller, now);
-            }
-            ("GET", ["healthz"]) => Response::json(&self.health(now)),
-            ("GET", ["metrics"]) => self.metrics(now),
-            ("POST", ["v1", "operator"]) => return self.post_operator(request, caller, now),
-            ("POST", ["v1", "sessions", id, "recover"]) => {
-                return self.post_recover(id, request, caller, now);
-            }
-            ("POST", ["v1", "messages"]) => return self.post_message(request, caller, now),
-            ("GET", ["v1", "messages"]) => answer(self.get_messages(request, now)),
-            ("GET", ["v1", "messages", id]) => answer(self.get_message(id, caller, now)),
-            (
-                "POST",
-                ["v1", "messages", id, verb @ ("done" | "fail" | "renew" | "retry" | "drop")],
-            ) => {
-                return self.post_verb(id, verb, request, caller, now);
-            }
-            ("POST", ["v1", "queues", queue, "claim"]) => {
-                return self.post_claim(queue, request, now);
-            }
-            ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
-            ("POST", ["v1", "requests"]) => return self.post_requests(request, caller),
-            ("GET", ["v1", "requests"]) => return self.get_requests(caller, now),
-            ("GET", ["v1", "needs", id, "decision"]) => self.get_decision(id),
-            ("POST", ["v1", "needs", id, "decision"]) => {
-                return self.post_decision(id, request, caller, now);
-            }
-            ("GET", ["v1", "passphrase"]) => self.get_passphrase(caller, now),
-            ("POST", ["v1", "passphrase"]) => return self.post_passphrase(request, caller, now),
-            ("POST", ["v1", "down"]) => return self.post_down(caller),
-            (
-                _,
-                [
-                    "v1",
-                    "events" | "sessions" | "messages" | "operator" | "passphrase" | "requests"
-                    | "wake" | "down",
-                ]
-                | ["v1", "needs", _, "decision"]
-                | ["v1", "sessions" | "messages", _]
-                | ["v1", "messages", _, "done" | "fail" | "renew" | "retry" | "drop"]
-                | ["v1", "queues", _, "claim"]
-                | ["v1", "sessions", _, "decisions" | "recover"]
-                | ["healthz" | "metrics"],
-            ) => Response::error(405, "method_not_allowed", "this path takes another method"),
-            (_, ["v1", ..]) => Response::error(404, "not_found", "no such path"),
-            _ => Response::error(404, "not_found", "no such path; this is version 1 of the API"),
+        let (endpoint, id) = match table::find(&request.method, &path) {
+            Ok(found) => found,
+            Err(error) => return Route::Answer(error),
+        };
+        Route::Answer(match endpoint {
+            Endpoint::PostEvents => return self.post_events(request, caller, now),
+            Endpoint::GetEvents => return self.get_events(request),
+            Endpoint::GetSessions => Response::json(&self.inspect(now)),
+            Endpoint::GetSession => self.get_session(id, now),
+            Endpoint::GetDecisions => return self.get_decisions(id),
+            Endpoint::PostRecover => return self.post_recover(id, request, caller, now),
+            Endpoint::ClaimResume => return self.claim_resume(id, request, caller, now),
+            Endpoint::FailResume => return self.fail_resume(request, caller, now),
+            Endpoint::GetHealth => Response::json(&self.health(now)),
+            Endpoint::GetMetrics => self.metrics(now),
+            Endpoint::PostOperator => return self.post_operator(request, caller, now),
+            Endpoint::PostMessage => return self.post_message(request, caller, now),
+            Endpoint::GetMessages => answer(self.get_messages(request, now)),
+            Endpoint::GetMessage => answer(self.get_message(id, caller, now)),
+            Endpoint::PostVerb(verb) => return self.post_verb(id, verb, request, caller, now),
+            Endpoint::PostClaim => return self.post_claim(id, request, now),
+            Endpoint::PostWake => return self.post_wake(request, caller),
+            Endpoint::PostRequests => return self.post_requests(request, caller),
+            Endpoint::GetRequests => return self.get_requests(caller, now),
+            Endpoint::GetDecision => self.get_decision(id),
+            Endpoint::PostDecision => return self.post_decision(id, request, caller, now),
+            Endpoint::GetPassphrase => self.get_passphrase(caller, now),
+            Endpoint::PostPassphrase => return self.post_passphrase(request, caller, now),
+            Endpoint::PostDown => return self.post_down(caller),
         })
     }
 

@@ -201,6 +201,8 @@ pub struct Meter {
     pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
+    /// Notices that channels showed, withdrawals among them.
+    pub notices: u64,
     /// Messages to sessions.
     pub messages: Sent,
     /// What happened about permission prompts, hooks beside them and replies, by situation.
@@ -304,6 +306,7 @@ impl AddAssign<&Self> for Meter {
         self.probes += other.probes;
         self.went_on += other.went_on;
         self.orders += other.orders;
+        self.notices += other.notices;
         self.messages += &other.messages;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;

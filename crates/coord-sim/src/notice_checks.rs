@@ -33,6 +33,7 @@ impl Simulation {
         let shown = self.machine.get().channels.take_shown();
         for one in shown {
             self.note(|| format!("    {one:?}"));
+            self.meter.notices += 1;
             let Some(id) = one.id else { continue };
             let key = (one.channel.clone(), id);
             match one.event {

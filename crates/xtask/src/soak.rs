@@ -3,13 +3,14 @@
 //! Decides only what runs and what is reported; what may fail stands in the tests and programs it
 //! runs. A part whose program is missing has failed.
 
+pub(crate) mod ledger;
 mod planted;
 mod program;
 mod rounds;
 
 use crate::say;
 use anyhow::bail;
-use rustix::rand::{GetRandomFlags, getrandom};
+use ledger::{Counts, Seeds};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -24,6 +25,7 @@ const LINES_SHOWN: usize = 30;
   fuzz        the formats' readers on damaged input, for --minutes
   races       --races permission prompts of the real client, answered at its terminal and from elsewhere at once
   simulation  --seeds simulated worlds with faults, or as many as --session-hours take
+  forgers     the same, with processes that send events in the name of clients
   planted     bugs put in on purpose, by the names behind it or all: the simulation must find each
 
 Examples:
@@ -31,9 +33,11 @@ Examples:
   cargo xtask soak kills simulation --minutes 60 --seeds 100000
   cargo xtask soak simulation --session-hours 100000
   cargo xtask soak races --races 200
-  cargo xtask soak planted lost-dedupe")]
+  cargo xtask soak planted lost-dedupe
+  cargo xtask soak simulation --seeds 2000 --record   # append the figures to tests/soak.jsonl
+  cargo xtask soak --ledger                           # the totals of all recorded runs")]
 pub(crate) struct Args {
-    /// Parts to run; all but planted by default. What follows `planted` are names of bugs
+    /// Parts to run; all but forgers and planted by default. What follows `planted` are names of bugs
     parts: Vec<String>,
     /// How long each part runs that takes time; a round that has begun is finished
     #[arg(long, default_value_t = 10)]
@@ -47,13 +51,21 @@ pub(crate) struct Args {
     /// Hours that sessions live in the simulation, in all
     #[arg(long, value_name = "HOURS", conflicts_with = "seeds")]
     session_hours: Option<u64>,
+    /// Append what ran, a line for each part, to tests/soak.jsonl, and bring docs/accuracy.md up to date
+    #[arg(long)]
+    record: bool,
+    /// Run nothing: print the totals of tests/soak.jsonl, and bring docs/accuracy.md up to date
+    #[arg(long, conflicts_with_all = ["parts", "record"])]
+    ledger: bool,
 }
 
 /// What a part did.
 #[derive(Debug, Default)]
 struct Report {
-    /// Numbers, for the report's line.
-    ran: String,
+    /// The seeds that were run.
+    seeds: Option<Seeds>,
+    /// How much happened.
+    counts: Counts,
     failures: Vec<Failure>,
 }
 
@@ -61,38 +73,44 @@ struct Report {
 #[derive(Debug)]
 struct Failure {
     what: String,
+    seed: Option<u64>,
     again: String,
 }
 
 impl Report {
     fn failed(what: impl Into<String>, again: impl Into<String>) -> Self {
-        let failure = Failure { what: what.into(), again: again.into() };
-        Self { ran: String::new(), failures: vec![failure] }
+        let failure = Failure { what: what.into(), seed: None, again: again.into() };
+        Self { failures: vec![failure], ..Self::default() }
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.ledger {
+        ledger::write_page()?;
+        say(ledger::totals(&ledger::read()?).trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_planted = |part: &String| part == "planted";
     let mut groups = args.parts.splitn(2, is_planted);
     let (parts, planted) = (groups.next().unwrap_or_default(), groups.next());
-    let all = ["kills", "properties", "fuzz", "races", "simulation"].map(str::to_owned);
-    let parts = if args.parts.is_empty() { &all } else { parts };
-    if let Some(unknown) = parts.iter().find(|part| !all.contains(part)) {
-        bail!("there is no part {unknown}; parts are {}, planted", all.join(", "));
+    let known =
+        ["kills", "properties", "fuzz", "races", "simulation", "forgers"].map(str::to_owned);
+    let parts = if args.parts.is_empty() { &known[..5] } else { parts };
+    if let Some(unknown) = parts.iter().find(|part| !known.contains(part)) {
+        bail!("there is no part {unknown}; parts are {}, planted", known.join(", "));
     }
     let mut reports = Vec::new();
     for part in parts {
-        let seed = seed()?;
-        reports.push(timed(part, || match part.as_str() {
+        reports.push(timed(part, args.record, || match part.as_str() {
             "kills" => rounds::kills(args.minutes),
             "properties" => rounds::properties(args.minutes),
-            "fuzz" => program::fuzz(args.minutes, seed),
+            "fuzz" => program::fuzz(args.minutes),
             "races" => rounds::races(args.races),
-            _ => program::simulation(args.seeds, args.session_hours, seed),
+            _ => program::simulation(part, args.seeds, args.session_hours),
         })?);
     }
     if let Some(names) = planted {
-        reports.push(timed("planted", || planted::run(names))?);
+        reports.push(timed("planted", args.record, || planted::run(names))?);
     }
     Ok(summary(&reports))
 }
@@ -100,11 +118,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// A part's name, its report and how many seconds it took.
 type Timed = (String, Report, u64);
 
-fn timed(part: &str, run: impl FnOnce() -> anyhow::Result<Report>) -> anyhow::Result<Timed> {
+/// Runs a part, and records it if that is wanted.
+fn timed(
+    part: &str,
+    is_recorded: bool,
+    run: impl FnOnce() -> anyhow::Result<Report>,
+) -> anyhow::Result<Timed> {
+    let commit = if is_recorded { ledger::commit()? } else { String::new() };
     say(&format!("{part} …"));
+    if commit.ends_with(ledger::DIRTY) {
+        say(&format!("    the tree has changes: this is recorded as a run of {commit}"));
+    }
     let begun = Instant::now();
     let report = run()?;
-    Ok((part.to_owned(), report, begun.elapsed().as_secs()))
+    let seconds = begun.elapsed().as_secs();
+    if is_recorded {
+        ledger::append(&ledger::entry(part, &commit, &report, seconds)?)?;
+    }
+    Ok((part.to_owned(), report, seconds))
 }
 
 fn summary(reports: &[Timed]) -> ExitCode {
@@ -112,21 +143,18 @@ fn summary(reports: &[Timed]) -> ExitCode {
     let mut failed = false;
     for (part, report, seconds) in reports {
         let state = if report.failures.is_empty() { "passed" } else { "FAILED" };
-        say(&format!("{part:<10}  {state}  {seconds} s  {}", report.ran));
-        for Failure { what, again } in &report.failures {
+        let seeds = report.seeds.map(|Seeds { first, n }| format!("{n} seeds from {first}"));
+        let counts = Some(ledger::words(&report.counts)).filter(|words| !words.is_empty());
+        let ran: Vec<String> = [seeds, counts].into_iter().flatten().collect();
+        say(&format!("{part:<10}  {state}  {seconds} s  {}", ran.join(", ")));
+        for Failure { what, seed, again } in &report.failures {
             failed = true;
-            say(&format!("    {what}"));
+            let seed = seed.map_or_else(String::new, |seed| format!("seed {seed}: "));
+            say(&format!("    {seed}{what}"));
             say(&format!("    repeat: {again}"));
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// A fresh seed; short enough to be read out.
-fn seed() -> anyhow::Result<u64> {
-    let mut bytes = [0; 4];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u32::from_ne_bytes(bytes).into())
 }
 
 /// Shows the end of a failed run's output.

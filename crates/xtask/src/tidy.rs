@@ -6,6 +6,7 @@
 mod arrows;
 mod guarantees;
 mod layout;
+mod ledger;
 mod links;
 mod manifests;
 mod proofs;
@@ -80,6 +81,7 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     layout::check(&files, &mut report);
     proofs::check(&files, &mut report);
     links::check(&files, &mut report);
+    ledger::check(&files, &mut report);
     Ok(report)
 }
 

@@ -46,6 +46,7 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
         meter.wakes, meter.probes, meter.went_on
     )?;
     messages(out, &meter.messages)?;
+    writeln!(out, "notices: {} shown, withdrawals among them", meter.notices)?;
     let requests: Vec<String> =
         meter.requests.iter().map(|(situation, n)| format!("{situation} {n}")).collect();
     writeln!(out, "permission prompts: {}", requests.join(", "))?;
@@ -166,6 +167,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
             "repeats": meter.messages.repeats,
             "fates": meter.messages.fates,
         },
+        "notices": meter.notices,
         "acts": meter.tried + meter.signals,
         "forged": meter.forged,
         "deaths": meter.deaths,

@@ -6,7 +6,7 @@
 //! so that the next bug builds only what it changes. The simulation must pass without any bug
 //! first; else it would find all of them for a wrong reason.
 
-use super::program::seed_in;
+use super::ledger::Counts;
 use super::{Failure, Report, show_end};
 use crate::{root, say};
 use anyhow::{Context, bail, ensure};
@@ -41,7 +41,8 @@ pub(super) fn run(names: &[String]) -> anyhow::Result<Report> {
     if let Some(name) = names.iter().find(|name| bugs.iter().all(|(known, _)| known != *name)) {
         bail!("there is no planted bug {name}: see {DIR}");
     }
-    let chosen = bugs.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+    let chosen: Vec<_> =
+        bugs.iter().filter(|(name, _)| names.is_empty() || names.contains(name)).collect();
     let copy = Copy::new()?;
     copy.refresh()?;
     let base = copy.simulate()?;
@@ -51,8 +52,8 @@ pub(super) fn run(names: &[String]) -> anyhow::Result<Report> {
         let what = "the simulation fails, or is not there, without any planted bug";
         return Ok(Report::failed(what, "cargo run --release -p coord-sim -- run --seeds 1000"));
     }
-    let (mut found, mut failures) = (Vec::new(), Vec::new());
-    for (name, bug) in chosen {
+    let (mut found, mut failures) = (0, Vec::new());
+    for (name, bug) in &chosen {
         copy.refresh()?;
         copy.plant(bug).with_context(|| format!("{DIR}/{name}.toml"))?;
         let output = copy.simulate()?;
@@ -60,7 +61,7 @@ pub(super) fn run(names: &[String]) -> anyhow::Result<Report> {
         let what = match (output.status.code(), seed_in(&text)) {
             (Some(1), Some(seed)) => {
                 say(&format!("    {name}: found by seed {seed}: {}", bug.why));
-                found.push(format!("{name} by seed {seed}"));
+                found += 1;
                 continue;
             }
             (Some(0), _) => format!("{name}: not found: {}", bug.why),
@@ -70,10 +71,16 @@ pub(super) fn run(names: &[String]) -> anyhow::Result<Report> {
             }
         };
         say(&format!("    {what}"));
-        failures.push(Failure { what, again: format!("cargo xtask soak planted {name}") });
+        failures.push(Failure {
+            what,
+            seed: None,
+            again: format!("cargo xtask soak planted {name}"),
+        });
     }
     copy.refresh()?;
-    Ok(Report { ran: format!("found: {}", found.join(", ")), failures })
+    let planted = u64::try_from(chosen.len())?;
+    let counts = [("planted bugs".to_owned(), planted), ("bugs found".to_owned(), found)];
+    Ok(Report { seeds: None, counts: Counts::from(counts), failures })
 }
 
 /// All bugs by name.
@@ -98,6 +105,15 @@ impl Bug {
         ensure!(times == 1, "what to find is {times} times in {file}; it must be there once");
         Ok(text.replace(&self.find, &self.replace))
     }
+}
+
+/// The number behind the first word `seed` of a program's output.
+fn seed_in(text: &str) -> Option<u64> {
+    text.match_indices("seed").find_map(|(at, word)| {
+        let rest = text.get(at + word.len()..)?.trim_start_matches([' ', ':', '=', '"']);
+        let digits = rest.split(|other: char| !other.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    })
 }
 
 fn text(output: &Output) -> String {
@@ -192,6 +208,13 @@ fn remove_others(dir: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_seed_of_a_violation_is_read() {
+        assert_eq!(seed_in("run 1000 seeds from 0\nseed 17: a record is lost"), Some(17));
+        assert_eq!(seed_in("violation at seed=93, --seeds 1"), Some(93));
+        assert_eq!(seed_in("1000 seeds, all well"), None);
+    }
 
     #[test]
     fn every_planted_bug_has_its_place() {

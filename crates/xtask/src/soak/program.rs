@@ -1,59 +1,138 @@
 //! The parts that are programs of their own: the fuzzer and the simulation.
 
-use super::{Report, show_end};
+use super::ledger::{self, Counts, SESSION_SECONDS, Seeds};
+use super::{Failure, Report, show_end};
 use crate::root;
 use anyhow::Context;
-use std::process::Command;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+/// The words of cargo that build and run the simulation.
+const SIMULATION: [&str; 7] =
+    ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
 
 /// The fuzzer, built with coverage, for some minutes.
-pub(super) fn fuzz(minutes: u64, seed: u64) -> anyhow::Result<Report> {
-    let (minutes, seed) = (minutes.to_string(), seed.to_string());
-    run("coord-fuzz", &["fuzz-guided"], &["--minutes", &minutes, "--seed", &seed])
+pub(super) fn fuzz(minutes: u64) -> anyhow::Result<Report> {
+    let seed = ledger::fresh("fuzz", 1)?;
+    let words = format!("fuzz-guided --minutes {minutes} --seed {seed} -- -print_final_stats=1");
+    let (output, text) = cargo(words.split(' '))?;
+    let mut report = if output.status.success() {
+        Report::default()
+    } else {
+        show_end(&text);
+        Report::failed(format!("coord-fuzz: {}", output.status), format!("cargo {words}"))
+    };
+    for failure in &mut report.failures {
+        failure.seed = Some(seed);
+    }
+    report.seeds = Some(Seeds { first: seed, n: 1 });
+    report.counts = executions(&text);
+    Ok(report)
+}
+
+/// What libFuzzer says of each parser: how many inputs it ran.
+fn executions(text: &str) -> Counts {
+    let said = text.lines().filter_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let (mut parsers, mut executions) = (0, 0);
+    for n in said.filter_map(|n| n.trim().parse::<u64>().ok()) {
+        parsers += 1;
+        executions += n;
+    }
+    [("parsers".to_owned(), parsers), ("fuzz executions".to_owned(), executions)].into()
 }
 
 /// The simulation from a fresh seed on, with some seeds or until sessions have lived for so long.
 pub(super) fn simulation(
+    part: &str,
     seeds: u64,
     session_hours: Option<u64>,
-    from: u64,
 ) -> anyhow::Result<Report> {
-    let (option, n) = match session_hours {
-        Some(hours) => ("--session-hours", hours),
-        None => ("--seeds", seeds),
+    // Sessions live for several hours in each seed.
+    let (option, n) = session_hours.map_or(("--seeds", seeds), |hours| ("--session-hours", hours));
+    let (first, forgers) = (ledger::fresh(part, n)?, part == "forgers");
+    let option_forgers = if forgers { " --forgers" } else { "" };
+    let words = format!("run {option} {n} --from {first}{option_forgers} --json");
+    let again = |words: &str| format!("cargo {} -- {words}", SIMULATION.join(" "));
+    let (output, text) = cargo(SIMULATION.into_iter().chain(["--"]).chain(words.split(' ')))?;
+    let Some(ran) = text.lines().find_map(|line| serde_json::from_str::<Ran>(line).ok()) else {
+        show_end(&text);
+        return Ok(Report::failed(format!("coord-sim: {}", output.status), again(&words)));
     };
-    let cargo =
-        ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim", "--"];
-    run("coord-sim", &cargo, &["run", option, &n.to_string(), "--from", &from.to_string()])
-}
-
-/// Builds and runs a program, by these words of cargo.
-fn run(name: &str, cargo: &[&str], arguments: &[&str]) -> anyhow::Result<Report> {
-    let mut command = Command::new(env!("CARGO"));
-    let output =
-        command.args(cargo).args(arguments).current_dir(root()).output().context("cargo")?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let ran = [arguments.join(" ").as_str(), last.trim()].join(": ");
-    if output.status.success() {
-        return Ok(Report { ran, failures: Vec::new() });
+    let mut report = ran.report(first);
+    for failure in &mut report.failures {
+        let seed = failure.seed.unwrap_or(first);
+        failure.again = again(&format!("run --seeds 1 --from {seed}{option_forgers}"));
     }
-    show_end(&text);
-    let seed = seed_in(&text).map_or_else(String::new, |seed| format!(", seed {seed}"));
-    let what = format!("{name}: {}{seed}", output.status);
-    let mut report =
-        Report::failed(what, format!("cargo {} {}", cargo.join(" "), arguments.join(" ")));
-    report.ran = ran;
+    if report.failures.is_empty() && !output.status.success() {
+        report.failures = Report::failed(output.status.to_string(), again(&words)).failures;
+    }
     Ok(report)
 }
 
-/// The number behind the first word `seed` of a program's output.
-pub(super) fn seed_in(text: &str) -> Option<u64> {
-    text.match_indices("seed").find_map(|(at, word)| {
-        let rest = text.get(at + word.len()..)?.trim_start_matches([' ', ':', '=', '"']);
-        let digits = rest.split(|other: char| !other.is_ascii_digit()).next()?;
-        digits.parse().ok()
-    })
+/// What `coord-sim run --json` prints, as far as it is recorded.
+#[derive(Debug, Deserialize)]
+struct Ran {
+    seeds: u64,
+    session_s: u64,
+    violation: Option<Violation>,
+    acts: u64,
+    recoveries: BTreeMap<String, u64>,
+    messages: Messages,
+    notices: u64,
+    requests: BTreeMap<String, u64>,
+    forged: u64,
+    runs: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Violation {
+    seed: u64,
+    rule: String,
+    what: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Messages {
+    accepted: u64,
+}
+
+impl Ran {
+    fn report(self, first: u64) -> Report {
+        let answers = self.requests.iter().filter(|(situation, _)| {
+            // Those are counted as what they were, and where they came to.
+            situation.ends_with(" from elsewhere") && !situation.starts_with("hidden")
+        });
+        let counts = [
+            (SESSION_SECONDS, self.session_s),
+            ("acts", self.acts),
+            ("recoveries", self.recoveries.values().sum()),
+            ("messages", self.messages.accepted),
+            ("notices", self.notices),
+            ("answers", answers.map(|(_, n)| n).sum()),
+            ("forged events", self.forged),
+            ("headless runs", self.runs.values().sum()),
+        ];
+        let failures = self.violation.map(|Violation { seed, rule, what }| {
+            // What is behind it is the whole record of a session.
+            let what = what.split(';').next().unwrap_or(&what);
+            Failure { what: format!("{rule}: {what}"), seed: Some(seed), again: String::new() }
+        });
+        Report {
+            seeds: Some(Seeds { first, n: self.seeds }),
+            counts: counts.map(|(what, n)| (what.to_owned(), n)).into(),
+            failures: failures.into_iter().collect(),
+        }
+    }
+}
+
+/// Runs cargo with these words; also what it printed.
+fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
+    let output = Command::new(env!("CARGO")).args(words).current_dir(root()).output();
+    let output = output.context("cargo")?;
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((output, text))
 }
 
 #[cfg(test)]
@@ -61,9 +140,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_of_a_violation_is_read() {
-        assert_eq!(seed_in("run 1000 seeds from 0\nseed 17: a record is lost"), Some(17));
-        assert_eq!(seed_in("violation at seed=93, --seeds 1"), Some(93));
-        assert_eq!(seed_in("1000 seeds, all well"), None);
+    fn executions_of_all_parsers_are_summed() {
+        let text = "Done 7 runs in 1 second(s)\nstat::number_of_executed_units: 7\nstat::average_exec_per_sec:     7\n\
+                    ==1== ERROR: libFuzzer: deadly signal\nstat::number_of_executed_units: 35\n";
+        assert_eq!(ledger::words(&executions(text)), "42 fuzz executions, 2 parsers");
+    }
+
+    #[test]
+    fn a_violation_is_recorded_with_its_seed_and_what_ran_before() {
+        let text = r#"{"seeds":41,"session_s":7300,"violation":{"seed":38,"rule":"R-01","what":"one: idle, in truth ended; Life { x }"},
+            "acts":5,"recoveries":{"closed":1,"verified":2},"messages":{"accepted":9,"read":1},"notices":6,
+            "requests":{"refused":50,"allowed from elsewhere":3,"denied from elsewhere":1,"hidden: decided from elsewhere":7},
+            "forged":0,"runs":{"exited":4},"wakes":{}}"#;
+        let report = serde_json::from_str::<Ran>(text).unwrap().report(10);
+        assert_eq!(report.seeds, Some(Seeds { first: 10, n: 41 }));
+        assert_eq!(
+            ledger::words(&report.counts),
+            "2 session-hours, 5 acts, 3 recoveries, 9 messages, 6 notices, 4 answers, 4 headless runs"
+        );
+        let failure = report.failures.first().unwrap();
+        assert_eq!(
+            (failure.seed, failure.what.as_str()),
+            (Some(38), "R-01: one: idle, in truth ended")
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! The parts that run tests again and again until their time is over.
 
-use super::{Failure, LINES_SHOWN, Report, seed, show_end};
+use super::ledger::{self, Counts, Seeds};
+use super::{Failure, LINES_SHOWN, Report, show_end};
 use crate::{root, say};
 use anyhow::Context;
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Cases of each property in one round.
-const CASES: &str = "5000";
+const CASES: u64 = 5000;
 
 /// Builds the programs, which the tests run from beside them; a report if that fails.
 fn build() -> anyhow::Result<Option<Report>> {
@@ -43,7 +43,7 @@ pub(super) fn races(n: u64) -> anyhow::Result<Report> {
     for row in text.lines().filter_map(|line| line.strip_prefix("races: ")) {
         say(&format!("    {row}"));
     }
-    Ok(Report { ran: format!("{n} races"), failures: Vec::new() })
+    Ok(Report { counts: Counts::from([("races".to_owned(), n)]), ..Report::default() })
 }
 
 /// Kills at random moments, each round with a fresh seed.
@@ -52,63 +52,74 @@ pub(super) fn kills(minutes: u64) -> anyhow::Result<Report> {
         return Ok(report);
     }
     let tests = ["--package", "coord-tests", "--test", "kills"];
-    rounds(minutes, &tests, "COORD_TEST_SEED", || Ok(seed()?.to_string()))
+    // No round takes less than a second.
+    let first = ledger::fresh("kills", minutes.saturating_mul(60).saturating_add(1))?;
+    let seed_of = |round: u64| first.saturating_add(round);
+    let mut report = rounds(minutes, &tests, "COORD_TEST_SEED", seed_of)?;
+    let n = report.counts.get("rounds").copied().unwrap_or_default();
+    report.seeds = Some(Seeds { first, n });
+    Ok(report)
 }
 
 /// The property tests with many cases.
 pub(super) fn properties(minutes: u64) -> anyhow::Result<Report> {
     let tests = ["--package", "coord-wire", "--package", "coord-hook", "--package", "coord-cli"];
-    rounds(minutes, &tests, "PROPTEST_CASES", || Ok(CASES.to_owned()))
+    let mut report = rounds(minutes, &tests, "PROPTEST_CASES", |_| CASES)?;
+    let cases = report.counts.get("rounds").copied().unwrap_or_default().saturating_mul(CASES);
+    report.counts.insert("cases of each property".to_owned(), cases);
+    Ok(report)
 }
 
+/// Runs tests in rounds, each with the variable set to the round's value. Rounds are numbered from 0.
 fn rounds(
     minutes: u64,
     tests: &[&str],
     variable: &str,
-    value: impl Fn() -> anyhow::Result<String>,
+    value: impl Fn(u64) -> u64,
 ) -> anyhow::Result<Report> {
     let end = Duration::from_secs(minutes.saturating_mul(60));
     let begun = Instant::now();
-    let mut tally = Tally::default();
-    let mut failures = Vec::new();
-    while tally.rounds == 0 || begun.elapsed() < end {
-        tally.rounds += 1;
-        let value = value()?;
+    let mut report = Report::default();
+    let mut n = 0;
+    while n == 0 || begun.elapsed() < end {
+        let value = value(n);
+        n += 1;
         let mut command = Command::new(env!("CARGO"));
         command.args(["test", "--quiet"]).args(tests).args(["--", "--nocapture"]);
-        let output = command.env(variable, &value).current_dir(root()).output().context("cargo")?;
+        command.env(variable, value.to_string()).current_dir(root());
+        let output = command.output().context("cargo")?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        tally.add(&text);
+        add(&mut report.counts, &text);
         if !output.status.success() {
             show_end(&text);
             let again = format!("{variable}={value} cargo test {}", tests.join(" "));
             say(&format!("    failed: {again}"));
-            let what = format!("round {} failed", tally.rounds);
-            failures.push(Failure { what, again });
+            let seed = (variable == "COORD_TEST_SEED").then_some(value);
+            let what = format!("round {n} failed: {}", first_panic(&text));
+            report.failures.push(Failure { what, seed, again });
         }
     }
-    Ok(Report { ran: tally.to_string(), failures })
+    report.counts.insert("rounds".to_owned(), n);
+    Ok(report)
 }
 
-/// Sums of what the tests say of themselves, in lines such as `kills: 300 hooks run, 99 hooks killed`.
-#[derive(Debug, Default)]
-struct Tally {
-    rounds: u64,
-    sums: BTreeMap<String, u64>,
+/// What the first test that failed says.
+fn first_panic(text: &str) -> &str {
+    let mut lines = text.lines().skip_while(|line| !line.contains(" panicked at ")).skip(1);
+    lines.next().unwrap_or("see above").trim()
 }
 
-impl Tally {
-    fn add(&mut self, text: &str) {
-        for line in text.lines() {
-            let Some((topic, counts)) = line.split_once(": ") else { continue };
-            let counts: Option<Vec<(u64, &str)>> = counts.split(", ").map(count).collect();
-            if topic.contains(' ') || counts.is_none() {
-                continue;
-            }
-            for (n, of) in counts.unwrap_or_default() {
-                *self.sums.entry(of.to_owned()).or_default() += n;
-            }
+/// Adds up what the tests say of themselves, in lines such as `kills: 300 hooks run, 99 hooks killed`.
+fn add(sums: &mut Counts, text: &str) {
+    for line in text.lines() {
+        let Some((topic, counts)) = line.split_once(": ") else { continue };
+        let counts: Option<Vec<(u64, &str)>> = counts.split(", ").map(count).collect();
+        if topic.contains(' ') || counts.is_none() {
+            continue;
+        }
+        for (n, of) in counts.unwrap_or_default() {
+            *sums.entry(of.to_owned()).or_default() += n;
         }
     }
 }
@@ -119,25 +130,22 @@ fn count(text: &str) -> Option<(u64, &str)> {
     Some((n.parse().ok()?, of))
 }
 
-impl std::fmt::Display for Tally {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} rounds", self.rounds)?;
-        for (of, sum) in &self.sums {
-            write!(f, ", {sum} {of}")?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn the_first_panic_says_what_failed() {
+        let text = "running\nthread 'a' panicked at a.rs:1:2:\n  nothing was pruned\nthread 'b' panicked at b.rs:1:2:\nno";
+        assert_eq!(first_panic(text), "nothing was pruned");
+        assert_eq!(first_panic("error: could not compile"), "see above");
+    }
+
+    #[test]
     fn counts_of_all_rounds_are_summed() {
-        let mut tally = Tally { rounds: 2, ..Tally::default() };
-        tally.add("running 2 tests\nkills: 3 hooks run, 1 hooks killed\nnote: it is 3\n");
-        tally.add("kills: 40 hooks run, 0 hooks killed\ntest result: ok. 2 passed; 0 failed");
-        assert_eq!(tally.to_string(), "2 rounds, 1 hooks killed, 43 hooks run");
+        let mut sums = Counts::new();
+        add(&mut sums, "running 2 tests\nkills: 3 hooks run, 1 hooks killed\nnote: it is 3\n");
+        add(&mut sums, "kills: 40 hooks run, 0 hooks killed\ntest result: ok. 2 passed; 0 failed");
+        assert_eq!(ledger::words(&sums), "1 hooks killed, 43 hooks run");
     }
 }

@@ -14,8 +14,13 @@ use super::{Finding, Setup, child};
 use crate::context::variable;
 use crate::verb::install::shown;
 
+/// Of the client.
+type Version = (u32, u32, u32);
+
 /// The oldest client whose hooks are known.
-const OLDEST: (u32, u32, u32) = (2, 1, 0);
+const OLDEST: Version = (2, 1, 0);
+/// The newest client that coord was tried with; a test compares it with tests/client-versions.toml.
+const NEWEST_TRIED: Version = (2, 1, 332);
 /// The client says its version within this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -54,24 +59,40 @@ fn claude(found: Option<(Result<String, String>, PathBuf)>) -> Finding {
                 format!("coord does not understand the version that {path} prints"),
                 "update Claude Code: claude update",
             ),
-            Some(version) => {
-                let number = format!("{}.{}.{}", version.0, version.1, version.2);
-                if version < OLDEST {
-                    Finding::error(
-                        "client.version",
-                        format!("{path} is {number}, too old for these hooks"),
-                        "update Claude Code to 2.1 or newer: claude update",
-                    )
-                } else {
-                    Finding::ok("client.version", format!("claude {number}"))
-                }
-            }
+            Some(version) => judge(&path, version),
         },
     }
 }
 
+/// Judges a version. One that nobody tried is no fault, and never goes unsaid (P-05).
+fn judge(path: &str, version: Version) -> Finding {
+    let number = number_of(version);
+    if version < OLDEST {
+        Finding::error(
+            "client.version",
+            format!("{path} is {number}, too old for these hooks"),
+            "update Claude Code to 2.1 or newer: claude update",
+        )
+    } else if NEWEST_TRIED < version {
+        let tried = number_of(NEWEST_TRIED);
+        Finding::note(
+            "client.untried",
+            format!(
+                "{path} is {number}; the newest version that this coord was tried with is {tried}"
+            ),
+            "upgrade coord if there is a newer one; where this client behaves differently, states may be wrong, and `coord explain NAME` shows the evidence for them",
+        )
+    } else {
+        Finding::ok("client.version", format!("claude {number}"))
+    }
+}
+
+fn number_of((major, minor, patch): Version) -> String {
+    format!("{major}.{minor}.{patch}")
+}
+
 /// The version at the beginning of what `claude --version` prints.
-fn parse(text: &str) -> Option<(u32, u32, u32)> {
+fn parse(text: &str) -> Option<Version> {
     let mut numbers = text.split_whitespace().next()?.splitn(3, '.').map(|part| {
         let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         part.get(..digits)?.parse().ok()
@@ -149,6 +170,7 @@ mod tests {
             (None, "client.claude", Level::Warning, "install Claude Code"),
             (at("1.0.99 (Claude Code)"), "client.version", Level::Error, "claude update"),
             (at("hello"), "client.version", Level::Warning, "claude update"),
+            (at("2.2.0 (Claude Code)"), "client.untried", Level::Note, "coord explain"),
             (
                 Some((Err("no end within 10 s".to_owned()), PathBuf::from("/c/claude"))),
                 "client.claude",
@@ -160,6 +182,19 @@ mod tests {
             assert_eq!((finding.check, finding.level), (check, level), "{finding:?}");
             assert!(finding.remedy.unwrap().contains(remedy));
         }
+    }
+
+    // P-05
+    #[test]
+    fn the_newest_version_that_was_tried_is_the_last_of_the_list() {
+        let list = include_str!("../../../../../tests/client-versions.toml");
+        let numbers = list.lines().filter_map(|line| line.strip_prefix("number = \""));
+        let versions: Vec<Version> = numbers.map(|number| parse(number).unwrap()).collect();
+        assert!(versions.is_sorted(), "{versions:?}");
+        assert_eq!(versions.last(), Some(&NEWEST_TRIED), "set NEWEST_TRIED");
+        let at = |version| judge("claude", version).level;
+        assert_eq!(at(NEWEST_TRIED), Level::Ok);
+        assert_eq!(at((NEWEST_TRIED.0, NEWEST_TRIED.1, NEWEST_TRIED.2 + 1)), Level::Note);
     }
 
     #[test]

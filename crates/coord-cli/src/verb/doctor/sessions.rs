@@ -32,7 +32,10 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let hooks = last_hooks(setup.context);
     findings.extend(old_hooks(&living, &hooks));
     if findings.is_empty() {
-        let found = format!("{} may be alive of {} known", living.len(), sessions.len());
+        let found = match (living.len(), sessions.len()) {
+            (_, 0) => "none yet".to_owned(),
+            (living, known) => format!("{living} of {known} may be alive"),
+        };
         findings.push(Finding::ok("sessions.read", found));
     }
     findings

@@ -421,6 +421,7 @@ fn a_broken_client_is_named() {
         ),
         (|place| place.put_client("1.0.7 (Claude Code)"), "client.version", "claude update"),
         (|place| place.put_client("\u{1b}[2J"), "client.version", "claude update"),
+        (|place| place.put_client("9.0.0 (Claude Code)"), "client.untried", "upgrade coord"),
     ]);
 }
 
