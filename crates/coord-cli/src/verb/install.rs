@@ -76,7 +76,8 @@ pub(crate) struct InstallArgs {
     /// context use, usage limits and cost.
     #[arg(long)]
     statusline: bool,
-    /// Where the coord-hook executables are [default: ../lib/coord beside this program].
+    /// Where the coord-hook executables are [default: ../lib/coord beside this program, or its own
+    /// directory].
     #[arg(long, value_name = "DIR")]
     hooks_dir: Option<PathBuf>,
 }
@@ -334,15 +335,19 @@ pub(crate) fn status_line_program(context: &Context) -> anyhow::Result<Command> 
     Ok(command)
 }
 
-/// Where `install.sh` puts the hooks that belong to this program.
+/// The hooks that belong to this program: where `install.sh` and packages put them, or beside it, where
+/// `cargo binstall` does.
 pub(crate) fn default_hooks_dir() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell the path of this program")?;
-    let prefix = program.parent().and_then(Path::parent);
-    Ok(prefix
+    let bin = program.parent().unwrap_or(Path::new("/"));
+    let installed = bin
+        .parent()
         .context(
             "coord cannot derive the hooks' directory from this program's path: use --hooks-dir",
         )?
-        .join("lib/coord"))
+        .join("lib/coord");
+    let is_beside = !audit::has_programs(&installed) && audit::has_programs(bin);
+    Ok(if is_beside { bin.to_owned() } else { installed })
 }
 
 type Edit<'a> = &'a dyn Fn(Option<&str>) -> anyhow::Result<Wanted>;

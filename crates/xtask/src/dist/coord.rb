@@ -5,16 +5,7 @@ class Coord < Formula
 
   depends_on :linux
 
-  on_intel do
-    url "@INTEL_URL@"
-    sha256 "@INTEL_SUM@"
-  end
-
-  on_arm do
-    url "@ARM_URL@"
-    sha256 "@ARM_SUM@"
-  end
-
+@TARBALLS@
   def install
     bin.install "bin/coord"
     bin.install_symlink "coord" => "coordctl"
@@ -29,7 +20,7 @@ class Coord < Formula
 
   def caveats
     <<~TEXT
-      Register the hooks in Claude Code's settings, by a path that outlives an upgrade:
+      Register the hooks in Claude Code's settings, and run this again after an upgrade:
         coord install --hooks-dir #{opt_lib}/coord
       Before you uninstall the formula:
         coord uninstall

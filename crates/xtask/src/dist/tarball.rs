@@ -71,6 +71,8 @@ pub(super) fn pack(tree: &Path, out: &Path, date: u64) -> anyhow::Result<String>
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
     tar.arg(format!("--mtime=@{date}")).args(["--mode=u=rwX,go=rX"]);
+    // `cargo binstall` takes only regular files out of a tarball: each name of a program is packed as one.
+    tar.arg("--hard-dereference");
     // `-n` leaves out name and time of what is packed.
     tar.args(["--use-compress-program=gzip -9n", "--create", "--file"]).arg(out.join(&tarball));
     output(tar.arg("--directory").arg(tree.with_file_name("")).arg(name))?;

@@ -32,7 +32,8 @@ const NAME: &str = "coord";
 pub(crate) struct PluginArgs {
     /// Directory for the plugin.
     dir: PathBuf,
-    /// Where the coord-hook executables are [default: ../lib/coord beside this program].
+    /// Where the coord-hook executables are [default: ../lib/coord beside this program, or its own
+    /// directory].
     #[arg(long, value_name = "DIR")]
     hooks_dir: Option<PathBuf>,
 }
