@@ -28,6 +28,7 @@ mod settings;
 pub mod stamp;
 mod time;
 mod usage;
+mod work;
 
 pub use command::*;
 pub use effect::*;
@@ -49,3 +50,4 @@ pub use session::*;
 pub use settings::*;
 pub use time::*;
 pub use usage::*;
+pub use work::*;
