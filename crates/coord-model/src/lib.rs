@@ -27,6 +27,7 @@ mod session;
 mod settings;
 pub mod stamp;
 mod time;
+mod tokens;
 mod usage;
 mod work;
 
@@ -49,5 +50,6 @@ pub use screen::*;
 pub use session::*;
 pub use settings::*;
 pub use time::*;
+pub use tokens::*;
 pub use usage::*;
 pub use work::*;
