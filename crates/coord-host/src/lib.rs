@@ -25,4 +25,5 @@ pub mod tmux;
 pub mod transcript;
 pub mod transcript_watch;
 pub mod watches;
+pub mod work;
 pub mod worker;

@@ -9,6 +9,7 @@
 mod arrived;
 mod decided;
 mod last_words;
+pub mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -181,6 +182,22 @@ fn is_interrupt(text: &str) -> bool {
 
 /// Opens the transcript at `path`, which must be a file of this user below `config_dir`.
 pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Result<File, String> {
+    let file = open_below(readable, config_dir, path, OFlags::NOCTTY)?;
+    let stat = fstat(&file).map_err(|error| error.to_string())?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err("is no file of ours".to_owned());
+    }
+    Ok(file.into())
+}
+
+/// Opens what is at `path` below `config_dir`, without following links and without blocking.
+fn open_below(
+    readable: &Readable,
+    config_dir: &Path,
+    path: &Path,
+    more: OFlags,
+) -> Result<OwnedFd, String> {
     if !readable.allows(config_dir) {
         return Err("the directory is outside COORD_HOME and not named".to_owned());
     }
@@ -202,13 +219,7 @@ pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Resul
     for dir in dirs {
         at = step(&at, *dir, flags | OFlags::DIRECTORY)?;
     }
-    let file = step(&at, *name, flags | OFlags::NOCTTY)?;
-    let stat = fstat(&file).map_err(|error| error.to_string())?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err("is no file of ours".to_owned());
-    }
-    Ok(file.into())
+    step(&at, *name, flags | more)
 }
 
 /// The complete lines at the end of the file. A line that is longer than `bytes_max` is left out.

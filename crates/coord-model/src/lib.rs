@@ -27,7 +27,9 @@ mod session;
 mod settings;
 pub mod stamp;
 mod time;
+mod tokens;
 mod usage;
+mod work;
 
 pub use command::*;
 pub use effect::*;
@@ -48,4 +50,6 @@ pub use screen::*;
 pub use session::*;
 pub use settings::*;
 pub use time::*;
+pub use tokens::*;
 pub use usage::*;
+pub use work::*;
