@@ -11,7 +11,7 @@
 //! No fault of coord's shows in the status line: whatever is wrong, the command runs, and nothing is said.
 
 use crate::child::{Child, end_like};
-use crate::deliver::{nanoseconds, offer, print};
+use crate::deliver::{is_worth_an_offer, nanoseconds, offer, print};
 use crate::fields::{Fields, Text};
 use crate::place::{Given, Place};
 use crate::report::{Report, Stamp};
@@ -107,6 +107,9 @@ impl Facts {
     fn new(given: &Given<'_>, stamp: Stamp, input: &Input) -> Option<Self> {
         let payload = input.whole()?;
         let place = Place::find(given).ok()??;
+        if !is_worth_an_offer(&place, stamp) {
+            return None;
+        }
         diagnosis::record_panics_in(&place);
         let mut scanner = Scanner::new(Fields::new(None));
         let Progress::Done(end) = scanner.feed(payload) else { return None };

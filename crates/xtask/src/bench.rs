@@ -25,6 +25,7 @@ mod sandbox;
 mod scale;
 mod socket;
 mod standing;
+mod statusline;
 mod table;
 mod terminal;
 mod top;
@@ -72,10 +73,11 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 19] = [
+const GROUPS: [(&str, Measure); 20] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
+    ("statusline", statusline::measure),
     ("ingest", ingest::measure),
     ("scale", scale::measure),
     ("start", cold_start::measure),

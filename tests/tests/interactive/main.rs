@@ -9,10 +9,11 @@ mod ends;
 mod errors;
 mod identity;
 mod prompts;
+mod status_line;
 mod turns;
 
 use case::{Config, DELAYS, Sources};
-use coord_tests::netns;
+use coord_tests::netns::{self, test};
 use libtest_mimic::Trial;
 use std::process::ExitCode;
 
@@ -69,7 +70,9 @@ const WITH_HOOKS_ONLY: [&str; 5] =
 const NEVER_KILLED: [&str; 1] = ["another_pid_namespace"];
 
 fn main() -> ExitCode {
-    let code = netns::run_at_once(N_AT_ONCE, CASES.into_iter().flat_map(variants).collect());
+    let once = test("a_status_line", status_line::a_status_line);
+    let cases = CASES.into_iter().flat_map(variants).chain([once]);
+    let code = netns::run_at_once(N_AT_ONCE, cases.collect());
     report_delays();
     code
 }

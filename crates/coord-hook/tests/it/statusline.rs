@@ -163,10 +163,9 @@ fn n_08_a_command_that_hangs_ends_with_the_program() {
 fn n_08_a_command_may_handle_its_end() {
     let world = World::new();
     let received = world.coordinator(Answer::Text(NO_CONTENT));
-    let script = "trap 'echo bye; exit 3' TERM; echo ready; cat \"$0\"";
-    let gate = world.dir.path().join("gate");
-    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
-    let mut command = wrapped(&world, &["/bin/sh", "-c", script, gate.to_str().unwrap()]);
+    // What it waits for is there before its line, so that the signal reaches both whenever it comes.
+    let script = "tail -f /dev/null >&2 & trap 'echo bye; exit 3' TERM; echo ready; wait; exit 4";
+    let mut command = wrapped(&world, &["/bin/sh", "-c", script]);
     command.process_group(0);
     let (mut child, mut stdout) = started(command);
     rustix::process::kill_process_group(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -194,6 +193,17 @@ fn n_08_numbers_that_nobody_takes_are_dropped() {
         assert!(world.spool_files().is_empty());
         assert!(!world.paths.miss().exists(), "hooks keep their own time");
     }
+}
+
+// N-08: a coordinator that kept a hook waiting a moment ago is not waited for.
+#[test]
+fn n_08_a_coordinator_that_was_too_slow_is_left_alone() {
+    let world = World::new();
+    let received = world.coordinator(Answer::Text(NO_CONTENT));
+    std::fs::write(world.paths.miss(), "").unwrap();
+    let output = run(wrapped(&world, &["/bin/cat"]), PAYLOAD.as_bytes());
+    assert!(output.status.success() && output.stdout == PAYLOAD.as_bytes());
+    assert_eq!(received.try_recv(), Err(TryRecvError::Empty));
 }
 
 // N-08, G7: where coord is absent or switched off, the command runs all the same.

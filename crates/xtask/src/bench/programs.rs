@@ -12,8 +12,15 @@ pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 pub(super) const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// The hook executables.
-pub(super) const HOOKS: [&str; 4] =
-    ["coord-hook-session-start", "coord-hook-post-tool-use", "coord-hook-stop", "coord-hook-event"];
+pub(super) const HOOKS: [&str; 5] = [
+    "coord-hook-session-start",
+    "coord-hook-post-tool-use",
+    "coord-hook-stop",
+    "coord-hook-event",
+    STATUS_LINE,
+];
+/// The program of the status line.
+pub(super) const STATUS_LINE: &str = "coord-hook-statusline";
 
 /// Built programs.
 #[derive(Debug)]

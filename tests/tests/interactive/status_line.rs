@@ -1,0 +1,62 @@
+//! The status line of the real client (N-08): its user's own line is on the screen as before, and its numbers arrive.
+
+use coord_tests::coord::{Coordinator, coord, inspect, programs};
+use coord_tests::fake_api::{FakeApi, Turn};
+use coord_tests::home::Home;
+use coord_tests::terminal::Terminal;
+use coord_tests::wait::wait_until;
+use serde_json::{Value, json};
+
+/// The text of the journal.
+fn journal(home: &Home) -> String {
+    let files = std::fs::read_dir(home.paths().journal()).into_iter().flatten().flatten();
+    let texts = files.map(|file| std::fs::read(file.path()).unwrap_or_default());
+    texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+}
+
+pub(crate) fn a_status_line() {
+    let home = Home::new();
+    let (seen, settings) = (home.dir().join("seen"), home.config_dir().join("settings.json"));
+    // What the client would show of an unwrapped command: quotes, letters beyond ASCII and a second line.
+    let script = format!("cat > '{}'; printf \"it's %s\\\\nliné two\" mine", seen.display());
+    let before = json!({"statusLine": {"type": "command", "command": script, "padding": 1}});
+    let before = serde_json::to_string_pretty(&before).expect("plain JSON");
+    std::fs::write(&settings, &before).expect("write the settings");
+    let (hooks, config_dir) = (programs(), home.config_dir());
+    let place = ["--config-dir", &config_dir.to_string_lossy()];
+    let install = ["install", "--statusline", "--hooks-dir", &hooks.to_string_lossy()];
+    let said = coord(&home, &[&install[..], &place].concat()).expect_success();
+    assert!(said.stdout.contains("13 events and the status line"), "{}", said.stdout);
+
+    let _coordinator = Coordinator::start(&home);
+    let api = FakeApi::start([Turn::text("One.")]);
+    let terminal = Terminal::start(&home, &api);
+    let pane = terminal.pane();
+    let pid = pane.start(&[]);
+    pane.wait_screen("it's mine");
+    pane.wait_screen("liné two");
+    pane.type_line("First prompt");
+    pane.wait_screen("One.");
+
+    let given = |text: &str| -> Option<Value> { serde_json::from_str(text).ok() };
+    let payload = wait_until("its own command was given a payload", || {
+        let text = std::fs::read_to_string(&seen).unwrap_or_default();
+        given(&text).ok_or(text)
+    });
+    let id = payload["session_id"].as_str().expect("an id").to_owned();
+    let size = payload["context_window"]["context_window_size"].as_u64().expect("a size");
+    wait_until("the journal has its numbers", || {
+        let text = journal(&home);
+        let lines = text.lines().filter(|line| line.contains("\"event\":\"StatusLine\""));
+        let mut lines = lines.filter(|line| line.contains(&format!("\"session_id\":\"{id}\"")));
+        let words = [format!("\"context_size\":{size}"), "\"verified\"".to_owned()];
+        let found = lines.any(|line| words.iter().all(|word| line.contains(word)));
+        if found { Ok(()) } else { Err(text) }
+    });
+    let sessions = inspect(&home).sessions;
+    let owner = sessions.iter().find(|one| one.session_id == id).and_then(|one| one.owner.as_ref());
+    assert_eq!(owner.map(|owner| owner.pid), Some(pid), "{sessions:#?}");
+
+    coord(&home, &[&["uninstall"][..], &place].concat()).expect_success();
+    assert_eq!(std::fs::read_to_string(&settings).expect("they are there"), before);
+}
