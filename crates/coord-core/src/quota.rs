@@ -128,7 +128,7 @@ impl State {
         let is_asking = session
             .quota
             .is_some_and(|quota| quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none());
-        let until = self.used_up_until(&session.config_dir, at);
+        let until = self.header.accounts.used_up_until(&session.config_dir, at);
         let is_near = |resets_ms: &u64| resets_ms.saturating_sub(at.wall_ms) < RESET_WITHIN_MS;
         if let Some(resets_ms) = until.filter(|resets_ms| is_asking && is_near(resets_ms)) {
             self.await_reset(session, resets_ms, ResetSource::StatusLine, at, fx);

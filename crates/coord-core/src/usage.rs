@@ -7,16 +7,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coord_model::{Decimal, HookEvent, HookKind, Moment, Now, SessionKey, Usage};
+use coord_model::{HookEvent, HookKind, Moment, Now, SessionKey, Usage};
 
 use crate::effects::Effects;
 use crate::identity::owner_of;
-use crate::records::{Account, SaidLimit, Session, State, WaitedFor};
+use crate::records::{Session, State, WaitedFor};
 
 /// Numbers that did not change are recorded again after so many milliseconds, so that their age says how fresh they are.
 const AGAIN_MS: u64 = 60_000;
-/// A limit of which at least so much is used keeps its sessions from working, in percent.
-const USED_UP: Decimal = Decimal(100 * Decimal::ONE);
 
 impl State {
     /// Whether an event tells nothing that is worth a record: numbers of a status line that are known, or that nobody
@@ -59,17 +57,6 @@ impl State {
         (session.session_id == event.session_id && session.may_live()).then_some(session)
     }
 
-    /// When the limit resets that keeps an account from working, in milliseconds since 1970; none if no status line
-    /// says so.
-    pub(crate) fn used_up_until(&self, config_dir: &str, at: Moment) -> Option<u64> {
-        let account = self.header.accounts.get(config_dir)?;
-        let Account { five_hour, seven_day } = account;
-        let is_used_up =
-            |said: &SaidLimit| USED_UP <= said.limit.percent && !said.is_over(at.wall_ms);
-        let used_up = [five_hour, seven_day].into_iter().flatten().filter(|said| is_used_up(said));
-        used_up.map(|said| said.limit.resets_ms).max()
-    }
-
     /// Tells the sessions of an account that wait for a usage limit when it resets.
     fn tell_reset(&mut self, config_dir: &str, at: Moment, fx: &mut Effects) -> Vec<SessionKey> {
         let is_asking = |session: &Session| {
@@ -79,7 +66,7 @@ impl State {
                 })
         };
         let mut changed = Vec::new();
-        let is_used_up = self.used_up_until(config_dir, at).is_some();
+        let is_used_up = self.header.accounts.used_up_until(config_dir, at).is_some();
         for key in if is_used_up { self.keys_of(is_asking) } else { Vec::new() } {
             let Some(mut session) = self.take(key) else { continue };
             self.note_reset_of_account(&mut session, at, fx);

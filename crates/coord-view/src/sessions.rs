@@ -85,6 +85,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         open_tool: open_tool(session),
         subagents: subagents(session),
         cwd: session.cwd.clone(),
+        git: None,
         transcript_path: session.transcript_path.clone(),
         permission_mode: session.permission_mode.clone(),
         last_event: session.last.as_ref().map(|last| inspect::LastEvent {

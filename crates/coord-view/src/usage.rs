@@ -35,6 +35,7 @@ pub fn of_session(state: &State, session: &Session, now: Now) -> Option<usage::U
             at: at.clone(),
         }),
         cost: numbers.cost_usd.map(|usd| usage::Cost { usd, source, at }),
+        tokens: None,
         limits,
     })
 }

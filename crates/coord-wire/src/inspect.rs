@@ -8,7 +8,7 @@
 use crate::message::Totals;
 use crate::run::Run;
 use crate::usage::{Account, Usage};
-use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status};
+use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status, WorkFacts};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -156,6 +156,9 @@ pub struct Session {
     pub subagents: Vec<Subagent>,
     /// The working directory.
     pub cwd: String,
+    /// The repository that it works in; only where one session is asked for, and null without one.
+    #[serde(default)]
+    pub git: Option<Git>,
     /// The path of the transcript.
     pub transcript_path: String,
     /// The permission mode as last seen.
@@ -166,6 +169,16 @@ pub struct Session {
     pub evidence: Vec<Evidence>,
     /// Numbers of messages to the session.
     pub messages: Messages,
+}
+
+/// The repository of a session's work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Git {
+    /// When it was looked at, in the format of RFC 3339.
+    pub at: String,
+    /// What it showed.
+    #[serde(flatten)]
+    pub facts: WorkFacts,
 }
 
 /// A subagent.

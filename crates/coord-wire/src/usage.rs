@@ -1,7 +1,7 @@
 //! What sessions use and accounts have left, in the answer of `coord inspect --json`. Each number has its
 //! source and its time; what is not known is null, never 0.
 
-use coord_model::Decimal;
+use coord_model::{Decimal, TokenCounts};
 use serde::{Deserialize, Serialize};
 
 /// What a session uses.
@@ -13,6 +13,9 @@ pub struct Usage {
     pub context: Option<Context>,
     /// The cost; null if unknown.
     pub cost: Option<Cost>,
+    /// The tokens that its transcripts show; only where one session is asked for, and null if unknown.
+    #[serde(default)]
+    pub tokens: Option<Tokens>,
     /// The usage limits of its account that have not reset since they were said; none for accounts without limits.
     #[serde(default)]
     pub limits: Vec<Limit>,
@@ -26,6 +29,18 @@ pub struct Model {
     /// The client's name of it.
     pub name: Option<String>,
     /// Who said so.
+    pub source: String,
+    /// When, in the format of RFC 3339.
+    pub at: String,
+}
+
+/// Tokens that a session has used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Tokens {
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: TokenCounts,
+    /// Where they were read.
     pub source: String,
     /// When, in the format of RFC 3339.
     pub at: String,

@@ -4,11 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Moment, Usage, UsageLimit};
+use coord_model::{Decimal, Moment, Usage, UsageLimit};
 
 use super::clocks::clocks;
 use super::protected::Protected;
 
+/// A limit of which at least so much is used keeps its sessions from working, in percent.
+const USED_UP: Decimal = Decimal(100 * Decimal::ONE);
 /// Maximum number of accounts. A user has a handful.
 const ACCOUNTS_MAX: usize = 64;
 
@@ -65,6 +67,17 @@ impl Protected<BTreeMap<String, Account>> {
         let account = self.0.entry(config_dir.into()).or_default();
         account.five_hour = five.or(account.five_hour);
         account.seven_day = seven.or(account.seven_day);
+    }
+
+    /// When the limit resets that keeps an account from working, in milliseconds since 1970; none if no status line
+    /// says so.
+    pub(crate) fn used_up_until(&self, config_dir: &str, at: Moment) -> Option<u64> {
+        let Account { five_hour, seven_day } = self.0.get(config_dir)?;
+        let limits = [five_hour, seven_day].into_iter().flatten();
+        let used_up = limits
+            .filter(|said| USED_UP <= said.limit.percent && !said.is_over(at.wall_ms))
+            .map(|said| said.limit.resets_ms);
+        used_up.max()
     }
 }
 

@@ -7,6 +7,7 @@ use coord_model::{Kind, SessionState};
 use coord_view::list::shown_name;
 use coord_wire::inspect::{self, Need, Session, Subagent, SubagentState};
 
+use super::on_demand::git_words;
 use super::{age_s, colour, state_name, tilde, usage};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, wrapped};
@@ -192,6 +193,7 @@ fn place(session: &Session) -> String {
 pub(super) fn depth(
     out: &mut impl Write,
     session: &Session,
+    unknown_git: Option<String>,
     painter: Painter,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -215,6 +217,9 @@ pub(super) fn depth(
     writeln!(out)?;
     for (name, words) in facts(session, context) {
         row(out, name, &words)?;
+    }
+    if let Some(words) = session.git.as_ref().map(git_words).or(unknown_git) {
+        row(out, "git", &words)?;
     }
     let mut title = "evidence";
     for evidence in &session.evidence {

@@ -3,7 +3,7 @@
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Decimal, SessionState};
 use coord_wire::inspect::Session;
-use coord_wire::usage::Limit;
+use coord_wire::usage::{Limit, Tokens};
 
 use super::{age_s, clock_time};
 use crate::context::Context;
@@ -44,6 +44,7 @@ pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, S
         ("context", context_words.unwrap_or_else(|| NOT_KNOWN.to_owned())),
         ("limits", if limits.is_empty() { limits } else { limits + &newest }),
         ("cost", cost.unwrap_or_default()),
+        ("tokens", usage.tokens.as_ref().map(tokens).unwrap_or_default()),
     ]
 }
 
@@ -69,6 +70,29 @@ pub(crate) fn percent(share: Decimal) -> String {
     format!("{}%", share.whole())
 }
 
+/// Tokens that were used. The client may note an answer before it is complete, so output is "at least".
+fn tokens(tokens: &Tokens) -> String {
+    let counts = &tokens.counts;
+    let cached = counts.cache_creation.saturating_add(counts.cache_read);
+    let partial = if counts.is_partial { "at least " } else { "" };
+    format!(
+        "{partial}{} in, {partial}{} cached, at least {} out · {}",
+        short(counts.input),
+        short(cached),
+        short(counts.output),
+        tokens.source
+    )
+}
+
+/// A number with its size as a letter.
+fn short(number: u64) -> String {
+    match number {
+        0..=9_999 => grouped(number),
+        10_000..=999_999 => format!("{}k", number / 1_000),
+        _ => format!("{}.{}M", grouped(number / 1_000_000), number / 100_000 % 10),
+    }
+}
+
 fn dollars(usd: Decimal) -> String {
     let cents = usd.hundredths();
     if cents == 0 && 0 < usd.0 {
@@ -78,7 +102,7 @@ fn dollars(usd: Decimal) -> String {
 }
 
 /// A number with a comma after each three digits.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -103,6 +127,8 @@ mod tests {
         let usd = |millionths| dollars(Decimal(millionths));
         assert_eq!([usd(0), usd(2_400), usd(2_410_000)], ["$0.00", "under $0.01", "$2.41"]);
         assert_eq!(usd(1_234_567_890_000), "$1,234,567.89");
+        let shorts = [9_999, 10_000, 999_999, 1_234_567, 12_000_000_000].map(short);
+        assert_eq!(shorts, ["9,999", "10k", "999k", "1.2M", "12,000.0M"]);
         assert_eq!(percent(Decimal(99_999_999)), "99%");
     }
 }

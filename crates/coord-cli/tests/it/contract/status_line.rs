@@ -106,3 +106,27 @@ fn h_44_numbers_of_a_stranger_are_not_believed() {
     let quota = coord(&home, &["quota"]).expect_success().stdout;
     assert!(quota.contains("not known") && !quota.contains("58%"), "{quota}");
 }
+
+// who asks for one session sees the repository of its work, as it is now.
+#[test]
+fn q_04_the_repository_of_a_session_is_shown_on_demand() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    let mut client = Harness::at_terminal(&home, "aaaa1111");
+    let work = home.tmp().join("work");
+    fs::create_dir(&work).unwrap();
+    assert_eq!(client.report("SessionStart", &json!({"source": "startup", "cwd": work})), 0);
+    let without = coord(&home, &["inspect", "aaaa"]).expect_success().stdout;
+    assert!(!without.contains("  git "), "{without}");
+    let mut git = home.command("git");
+    git.args(["-C", work.to_str().unwrap(), "init", "-q", "-b", "main"]);
+    assert!(git.status().unwrap().success());
+    fs::write(work.join("new"), "x").unwrap();
+    let shown = coord(&home, &["inspect", "aaaa"]).expect_success().stdout;
+    assert!(shown.contains("git        main no commit yet · 1 new"), "{shown}");
+    let json = session(&home, "aaaa1111").unwrap();
+    assert!(json.git.is_none(), "a list looks at no repository");
+    let json = coord(&home, &["inspect", "aaaa", "--json"]).expect_success().stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sessions"][0]["git"]["untracked"]["n"], 1, "{json}");
+}
