@@ -295,6 +295,11 @@ fn q_01_a_line_without_end_is_passed_over() {
     append(&place.own(), &("\n".to_owned() + &entry("b", 2)));
     assert_eq!(read(&mut tokens), expected(2, 3));
     assert_eq!(place.counts(), expected(2, 3));
+    // Each read gets further, so the line is not read again from where it begins.
+    let mut tokens = place.tokens();
+    let is_read = (0..3).any(|_| tokens.read(&Readable::default(), 1).unwrap());
+    assert!(is_read);
+    assert_eq!(*tokens.counts(), expected(2, 3));
 }
 
 #[test]
