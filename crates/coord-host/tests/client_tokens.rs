@@ -31,7 +31,11 @@ fn transcript(home: &Home, session: &str) -> PathBuf {
 
 #[track_caller]
 fn counts(home: &Home, session: &str) -> TokenCounts {
-    let mut tokens = Tokens::new(&home.config_dir(), &transcript(home, session));
+    read(Tokens::new(&home.config_dir(), &transcript(home, session)))
+}
+
+#[track_caller]
+fn read(mut tokens: Tokens) -> TokenCounts {
     assert_eq!(tokens.read(&Readable::default(), u64::MAX), Ok(true));
     tokens.counts().clone()
 }
@@ -80,9 +84,12 @@ fn transcripts_have_the_totals() {
     assert_eq!(after_next.input, before[0] + own);
     assert_eq!(after_next.n_messages, 5);
 
+    // Older clients do not mark what they copy, so the time of the fork is needed.
+    let forked_ms = coord_store::now().wall_ms;
     let fork = headless(&home, &api, "Fork", &["--resume", SESSION, "--fork-session"]);
     let fork = result(&fork.finish().expect_success());
-    let of_fork = counts(&home, fork["session_id"].as_str().unwrap());
+    let path = transcript(&home, fork["session_id"].as_str().unwrap());
+    let of_fork = read(Tokens::new(&home.config_dir(), &path).forked_at(forked_ms));
     assert_eq!(
         (of_fork.input, of_fork.n_messages),
         (fork["usage"]["input_tokens"].as_u64().unwrap(), 1)
