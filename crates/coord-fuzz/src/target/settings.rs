@@ -11,6 +11,8 @@ mod layout;
 #[path = "../../../coord-cli/src/verb/install/registration.rs"]
 #[expect(dead_code, reason = "the program needs more of it than is needed here")]
 mod registration;
+#[path = "../../../coord-cli/src/verb/install/status_line.rs"]
+mod status_line;
 
 use super::Target;
 use crate::inputs::{as_text, files};
