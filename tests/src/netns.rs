@@ -7,6 +7,7 @@
 //! cannot enter; test harnesses have threads before the first test. Hence [`run`] comes first in
 //! `main`. Whether the process is inside is read from the kernel, not from a variable.
 
+use crate::machine::{emulation, is_emulated};
 use libtest_mimic::{Arguments, Trial};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -63,9 +64,14 @@ pub fn enter() -> String {
         Ok(own) => own,
         Err(error) => return format!("cannot find this test program's own file: {error}"),
     };
-    let flags = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
+    let flags = match (is_emulated(), rustix::process::geteuid().is_root()) {
+        (true, _) => "-rnm",
+        (false, true) => "-n",
+        (false, false) => "-rn",
+    };
+    let script = format!("ip link set lo up; {} exec \"$@\"", emulation());
     let error = Command::new("unshare")
-        .args([flags, "sh", "-c", "ip link set lo up; exec \"$@\"", "sh"])
+        .args([flags, "sh", "-c", &script, "sh"])
         .arg(own)
         .args(std::env::args_os().skip(1))
         .env("COORD_TEST_NETNS", "1")

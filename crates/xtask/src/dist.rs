@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Where to put them [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// The version that a .deb and a .rpm have for the package manager, for tests of an upgrade; the programs say
+    /// their own
+    #[arg(long, value_name = "VERSION", hide = true, default_value = coord_wire::VERSION)]
+    package_version: String,
 }
 
 /// A kind of package.
@@ -83,10 +87,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let system = scratch.path().join("system");
         system::stage(&tree, &system)?;
         if makes(Kind::Deb) {
-            made.push(deb::make(&system, target, &out, date)?);
+            made.push(deb::make(&system, target, &args.package_version, &out, date)?);
         }
         if makes(Kind::Rpm) {
-            made.push(rpm::make(&system, target, &out, date)?);
+            made.push(rpm::make(&system, target, &args.package_version, &out, date)?);
         }
     }
     made.push(sbom::make(&out, date)?);

@@ -15,8 +15,14 @@ const MAINTAINER: &str = "The coord authors <coord@coord.invalid>";
 const OVERRIDES: &str = include_str!("deb/lintian-overrides");
 
 /// Makes the package of what was staged. Its name.
-pub(super) fn make(system: &Path, target: &str, out: &Path, date: u64) -> anyhow::Result<String> {
-    let version = format!("{}-1", coord_wire::VERSION);
+pub(super) fn make(
+    system: &Path,
+    target: &str,
+    version: &str,
+    out: &Path,
+    date: u64,
+) -> anyhow::Result<String> {
+    let version = format!("{version}-1");
     let architecture = match machine(target) {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
