@@ -184,11 +184,13 @@ impl State {
         Some(key)
     }
 
-    /// Takes in that no hook is left that waited: they end with the coordinator.
-    pub(crate) fn end_request_hooks(&mut self) {
+    /// Takes in that no hook is left that waited: they ended with the coordinator before this one. When that was is not
+    /// known, so all that passed since its last record counts as waited.
+    pub(crate) fn end_request_hooks(&mut self, unseen_ms: u64, at: Moment) {
         for key in self.keys_of(|session| hidden_until(session).is_some()) {
             if let Some(mut session) = self.take(key) {
                 end_hidden(&mut session, |_| true);
+                session.hidden_waits.end_unseen(unseen_ms, at);
                 self.put(session);
             }
         }

@@ -222,7 +222,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     let before = if is_new_boot { Awake::default() } else { before };
     state.header.started_at = [state.moment(now).awake, before];
     state.resume_notices(state.moment(now));
-    state.end_request_hooks();
+    state.end_request_hooks(down_ns / 1_000_000, state.moment(now));
     drop_old(state, now, fx);
     forget_looks(state, now);
     ask_anew(state, fx);

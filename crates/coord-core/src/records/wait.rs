@@ -157,6 +157,14 @@ impl Protected<HiddenWaits> {
         }
     }
 
+    /// The hook that waited ended within the last `unseen_ms`, in which nobody watched and the clock stood still.
+    pub(crate) fn end_unseen(&mut self, unseen_ms: u64, at: Moment) {
+        if self.0.since.is_some() {
+            self.note(false, at);
+            self.0.spent_ms = self.0.spent_ms.saturating_add(unseen_ms);
+        }
+    }
+
     /// A turn begins: what earlier ones took does not count.
     pub(crate) fn begin_turn(&mut self) {
         self.0.spent_ms = 0;

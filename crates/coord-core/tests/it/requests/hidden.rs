@@ -68,6 +68,22 @@ fn h_38_the_end_of_its_hook_ends_a_hidden_wait() {
     }
 }
 
+// H-38: when a hook ended with its coordinator, nobody saw: all the time since the last record counts as waited (seeds
+// 1210510000833 and 1210520000082).
+#[test]
+fn h_38_a_hidden_wait_that_ended_unseen_counts_to_the_start_of_the_next_coordinator() {
+    let mut world = run(hidden(600_000));
+    asks(&mut world, "Bash", None);
+    let before = world.now();
+    world.seconds += 70.0;
+    let host = Host::clone(world.state.header().host.as_ref().expect("it runs"));
+    world.take(&start_of(host, hidden(600_000)));
+    let passed_ms = (world.now().mono_ns - before.mono_ns) / 1_000_000;
+    let spent_ms = world.session("s1").hidden_waits.spent_ms;
+    assert!((70_000..=passed_ms + 1_000).contains(&spent_ms), "{spent_ms} of {passed_ms}");
+    assert_eq!(world.session("s1").hidden_waits.since, None);
+}
+
 // H-38, A-07: no hook and no transcript tells that a subagent's call was denied.
 #[test]
 fn h_38_a_subagents_prompt_is_over_once_its_hook_took_the_reply() {
