@@ -24,6 +24,7 @@ See
   explain      Show why a session, a message or a need is in its state
   events       Show what happened, from the journal
   status       Show whether the coordinator runs and is well
+  quota        Show what is left of usage limits, and when they reset
   metrics      Print metrics for Prometheus, or serve them
 
 Move

@@ -29,7 +29,7 @@ impl Place {
         for name in ["coord", "coord-hook-session-start"] {
             copy_program(&programs().join(name), &place.path("bin").join(name));
         }
-        for name in ["event", "permission-request", "post-tool-use", "stop", "wake"] {
+        for name in ["event", "permission-request", "post-tool-use", "statusline", "stop", "wake"] {
             let name = format!("coord-hook-{name}");
             copy_program(&programs().join(&name), &place.path("bin").join(&name));
         }

@@ -46,8 +46,14 @@ fn run(mut command: Command, input: &[u8]) -> Output {
     output
 }
 
-/// Starts a command, and waits until it has printed a line.
+/// Starts a command, and waits until it has printed a line. Signals end it, even where whoever started the tests ignores
+/// them, as `nohup` and jobs in the background do.
+#[expect(unsafe_code, reason = "no safe call sets a disposition")]
 fn started(mut command: Command) -> (Child, impl BufRead) {
+    for number in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the default disposition needs no handler.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(PAYLOAD.as_bytes()).unwrap();
