@@ -57,6 +57,18 @@ pub(crate) fn a_status_line() {
     let owner = sessions.iter().find(|one| one.session_id == id).and_then(|one| one.owner.as_ref());
     assert_eq!(owner.map(|owner| owner.pid), Some(pid), "{sessions:#?}");
 
+    // what people see of it, once an answer has filled the context.
+    wait_until("its context is shown", || {
+        let shown = coord(&home, &["inspect", &id]).expect_success().stdout;
+        let parts = [
+            "  context    ",
+            "% of ",
+            " tokens · status line, ",
+            " since its start or /clear · status line, ",
+        ];
+        if parts.iter().all(|part| shown.contains(part)) { Ok(()) } else { Err(shown) }
+    });
+
     coord(&home, &[&["uninstall"][..], &place].concat()).expect_success();
     assert_eq!(std::fs::read_to_string(&settings).expect("they are there"), before);
 }

@@ -9,8 +9,9 @@ use super::{age_s, clock_time};
 use crate::context::Context;
 use crate::out::age;
 
-/// What stands where a number is not known.
+/// What stands where no status line tells a number, and where it has not told it yet.
 const NOT_KNOWN: &str = "not known (no status line)";
+const NOT_YET: &str = "not known yet";
 /// A reset that is at least so far away is shown with its day, in milliseconds.
 const DAY_MS: u64 = 24 * 3_600_000;
 
@@ -39,9 +40,12 @@ pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, S
     let newest = usage.limits.iter().max_by_key(|limit| &limit.at);
     let newest = newest.map(|limit| said(&limit.source, &limit.at)).unwrap_or_default();
     let limits = limits.join(" · ");
+    // Before the first answer, the client itself does not know it.
+    let has_status_line = usage.model.is_some() || usage.cost.is_some();
+    let unknown = if has_status_line { NOT_YET } else { NOT_KNOWN };
     vec![
         ("model", model.unwrap_or_default()),
-        ("context", context_words.unwrap_or_else(|| NOT_KNOWN.to_owned())),
+        ("context", context_words.unwrap_or_else(|| unknown.to_owned())),
         ("limits", if limits.is_empty() { limits } else { limits + &newest }),
         ("cost", cost.unwrap_or_default()),
         ("tokens", usage.tokens.as_ref().map(tokens).unwrap_or_default()),
