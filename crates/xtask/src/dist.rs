@@ -161,7 +161,9 @@ impl Build {
             cargo.arg("--config").arg(format!("target.{target}.linker=\"rust-lld\""));
             // The parts of the sender that are in C need a compiler for that machine; its C library is not used.
             let compiler = format!("CC_{}", target.replace('-', "_"));
-            if std::env::var_os(&compiler).is_none() {
+            let named = std::env::var(&compiler).ok();
+            // The one in .cargo/config.toml, which `cargo xtask` hands on, is for a machine of that kind.
+            if named.is_none_or(|named| named == "cc") {
                 cargo.env(compiler, format!("{}-linux-gnu-gcc", machine(target)));
             }
         }
