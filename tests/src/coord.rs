@@ -21,6 +21,17 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(copied.success(), "cp {} {}: {copied}", from.display(), to.display());
 }
 
+/// The executables that coord installs for Claude Code: its hooks, and the program of its status line.
+pub const HOOKS: [&str; 7] = [
+    "coord-hook-event",
+    "coord-hook-permission-request",
+    "coord-hook-post-tool-use",
+    "coord-hook-session-start",
+    "coord-hook-statusline",
+    "coord-hook-stop",
+    "coord-hook-wake",
+];
+
 /// The directory of the built programs, which is where cargo put this test program too.
 #[track_caller]
 pub fn programs() -> PathBuf {

@@ -40,7 +40,7 @@ Talk
 Be told
   notice       Test the channels through which coord tells you that a session needs you
   tmux         Print lines for tmux.conf: who needs you in the status line
-  statusline   Be Claude Code's status line: run your own command, report its numbers
+  statusline   Run your status line's command, and report what Claude Code tells it
 
 Run
   run          Run a command under supervision, and end it when it hangs
@@ -102,7 +102,7 @@ enum Verb {
     Notice(verb::notice::Args),
     /// Print lines for tmux.conf: who needs you in the status line, and keys to go there
     Tmux(verb::tmux::Args),
-    /// Be Claude Code's status line: run your own command, report its numbers
+    /// Run your status line's command, and report what Claude Code tells it
     Statusline(verb::statusline::Args),
     /// Run a command under supervision, and end it when it hangs
     Run(verb::run::Args),

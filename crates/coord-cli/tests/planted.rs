@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_tests::coord::{copy_program, programs};
+use coord_tests::coord::{HOOKS, copy_program, programs};
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use serde_json::{Value, json};
@@ -26,12 +26,8 @@ impl Place {
         for name in ["home/.claude", "bin"] {
             fs::create_dir_all(place.path(name)).unwrap();
         }
-        for name in ["coord", "coord-hook-session-start"] {
+        for name in HOOKS.into_iter().chain(["coord"]) {
             copy_program(&programs().join(name), &place.path("bin").join(name));
-        }
-        for name in ["event", "permission-request", "post-tool-use", "statusline", "stop", "wake"] {
-            let name = format!("coord-hook-{name}");
-            copy_program(&programs().join(&name), &place.path("bin").join(&name));
         }
         place.coord(&["install", "--hooks-dir", place.path("bin").to_str().unwrap()]);
         place.plant();

@@ -13,7 +13,9 @@ use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionSt
 
 use crate::effects::Effects;
 use crate::fusion;
-use crate::records::{Flag, ResetSource, Session, Source, State, Turn, WaitedFor, WakeDecision};
+use crate::records::{
+    Flag, QuotaWait, ResetSource, Session, Source, State, Turn, WaitedFor, WakeDecision,
+};
 
 use crate::wake;
 
@@ -32,7 +34,10 @@ pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
     let is_new = |at: Moment| awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
     match *session.turn {
         Turn::Closed { at } => session.quota.is_some_and(|quota| {
-            is_new(at) && quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
+            // The session's own transcript knows better than a status line of its account.
+            let is_open =
+                quota.resets_ms.is_none() || quota.reset_source == ResetSource::StatusLine;
+            is_new(at) && quota.waited_for == WaitedFor::Quota && is_open
         }),
         Turn::Interrupted { at, by } => by != Source::Transcript && is_new(at),
         Turn::None | Turn::Open { .. } => false,
@@ -125,9 +130,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let is_asking = session
-            .quota
-            .is_some_and(|quota| quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none());
+        let is_asking = session.quota.as_ref().is_some_and(QuotaWait::asks_for_reset);
         let until = self.header.accounts.used_up_until(&session.config_dir, at);
         let is_near = |resets_ms: &u64| resets_ms.saturating_sub(at.wall_ms) < RESET_WITHIN_MS;
         if let Some(resets_ms) = until.filter(|resets_ms| is_asking && is_near(resets_ms)) {

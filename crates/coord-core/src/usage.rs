@@ -11,7 +11,7 @@ use coord_model::{HookEvent, HookKind, Moment, Now, SessionKey, Usage};
 
 use crate::effects::Effects;
 use crate::identity::owner_of;
-use crate::records::{Session, State, WaitedFor};
+use crate::records::{QuotaWait, Session, State};
 
 /// Numbers that did not change are recorded again after so many milliseconds, so that their age says how fresh they are.
 const AGAIN_MS: u64 = 60_000;
@@ -61,9 +61,7 @@ impl State {
     fn tell_reset(&mut self, config_dir: &str, at: Moment, fx: &mut Effects) -> Vec<SessionKey> {
         let is_asking = |session: &Session| {
             session.config_dir == config_dir
-                && session.quota.is_some_and(|quota| {
-                    quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
-                })
+                && session.quota.as_ref().is_some_and(QuotaWait::asks_for_reset)
         };
         let mut changed = Vec::new();
         let is_used_up = self.header.accounts.used_up_until(config_dir, at).is_some();

@@ -60,16 +60,15 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
     }
 }
 
-/// Whether an event is worth the time that it takes to write: a coordinator seems to listen, and has not kept a hook
-/// waiting a moment ago.
-pub(crate) fn is_worth_an_offer(place: &Place, stamp: Stamp) -> bool {
+/// Whether a coordinator seems to listen, and has not kept a hook waiting a moment ago.
+pub(crate) fn seems_to_listen(place: &Place, stamp: Stamp) -> bool {
     run_directory(place).is_ok_and(|run| !is_miss_remembered(&run, stamp))
         && access(place.paths.socket(), Access::EXISTS).is_ok()
 }
 
 /// Sends an event that need not arrive, because a newer one will follow: it is neither spooled nor missed (N-08). Returns
 /// the body of the answer.
-pub(crate) fn offer(place: &Place, report: &mut Report, deadline_ns: u64) -> Option<Vec<u8>> {
+pub(crate) fn send_once(place: &Place, report: &mut Report, deadline_ns: u64) -> Option<Vec<u8>> {
     let answer = post(place, report, deadline_ns).ok()?;
     (answer.status == 200).then_some(answer.body)
 }

@@ -11,7 +11,7 @@
 //! No fault of coord's shows in the status line: whatever is wrong, the command runs, and nothing is said.
 
 use crate::child::{Child, end_like};
-use crate::deliver::{is_worth_an_offer, nanoseconds, offer, print};
+use crate::deliver::{nanoseconds, print, seems_to_listen, send_once};
 use crate::fields::{Fields, Text};
 use crate::place::{Given, Place};
 use crate::report::{Report, Stamp};
@@ -51,18 +51,18 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp, command: Option<Args>) -> i32
     ignore_write_signals();
     let mut run = Run { child, input: Input::new(), signal: None };
     run.until_input_ended();
-    let mut facts = run.input.is_ended().then(|| Facts::new(given, stamp, &run.input)).flatten();
+    let mut facts = run.input.has_ended.then(|| Facts::new(given, stamp, &run.input)).flatten();
     run.until_end();
     let end = run.child.wait();
     run.child.unblock();
     if run.signal.is_none() {
         let deadline_ns = mono_ns().saturating_add(nanoseconds(REPORT));
-        if !run.input.is_ended() {
+        if !run.input.has_ended {
             run.input.read_until(deadline_ns);
             facts = Facts::new(given, stamp, &run.input);
         }
         if let Some(facts) = &mut facts {
-            offer(&facts.place, &mut facts.report, deadline_ns);
+            send_once(&facts.place, &mut facts.report, deadline_ns);
         }
     }
     end_like(end)
@@ -85,7 +85,7 @@ fn print_own_line(given: &Given<'_>, stamp: Stamp) -> i32 {
     input.read_until(stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN)));
     let Some(mut facts) = Facts::new(given, stamp, &input) else { return SAFE };
     let deadline_ns = mono_ns().saturating_add(nanoseconds(REPORT));
-    let answer = offer(&facts.place, &mut facts.report, deadline_ns);
+    let answer = send_once(&facts.place, &mut facts.report, deadline_ns);
     if let Some(mut line) = answer.filter(|line| !line.is_empty()) {
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
@@ -107,7 +107,7 @@ impl Facts {
     fn new(given: &Given<'_>, stamp: Stamp, input: &Input) -> Option<Self> {
         let payload = input.whole()?;
         let place = Place::find(given).ok()??;
-        if !is_worth_an_offer(&place, stamp) {
+        if !seems_to_listen(&place, stamp) {
             return None;
         }
         diagnosis::record_panics_in(&place);
@@ -138,10 +138,6 @@ impl Input {
     fn new() -> Self {
         let bytes = Vec::with_capacity(PAYLOAD_BYTES_MAX);
         Self { bytes, given: 0, is_longer: false, has_ended: false }
-    }
-
-    fn is_ended(&self) -> bool {
-        self.has_ended
     }
 
     /// All of it, if it ended within the limit.

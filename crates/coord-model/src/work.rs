@@ -74,7 +74,7 @@ impl PathCount {
 
 /// An operation on a repository that takes several steps, and was not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// `git merge`
     Merge,
@@ -92,7 +92,7 @@ pub enum Operation {
 
 /// The result of a look for a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "is")]
+#[serde(rename_all = "snake_case", tag = "is")]
 pub enum Work {
     /// The directory is in a work tree.
     Facts(WorkFacts),

@@ -8,7 +8,7 @@
 use crate::message::Totals;
 use crate::run::Run;
 use crate::usage::{Account, Usage};
-use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status, WorkFacts};
+use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status, Work};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -176,9 +176,9 @@ pub struct Session {
 pub struct Git {
     /// When it was looked at, in the format of RFC 3339.
     pub at: String,
-    /// What it showed.
+    /// What the look found.
     #[serde(flatten)]
-    pub facts: WorkFacts,
+    pub work: Work,
 }
 
 /// A subagent.

@@ -121,10 +121,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Failure> {
     let Looked { mut answer, miss } = look_for(args, context)?;
-    let mut unknown_git = Vec::new();
     if args.id.is_some() {
-        let looks = answer.sessions.iter_mut();
-        unknown_git = looks.map(|session| on_demand::look(session, context)).collect();
+        answer.sessions.iter_mut().for_each(|session| on_demand::look(session, context));
     }
     if args.json || args.output == Some(Output::Json) {
         return show_json(args, answer, context, out);
@@ -132,8 +130,8 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
     let painter = Painter::for_stdout();
     let mut is_needed = true;
     if args.id.is_some() {
-        for (session, unknown_git) in answer.sessions.iter().zip(unknown_git) {
-            session::depth(out, session, unknown_git, painter, context)?;
+        for session in &answer.sessions {
+            session::depth(out, session, painter, context)?;
         }
         for run in &answer.runs {
             runs::depth(out, run, painter, context)?;

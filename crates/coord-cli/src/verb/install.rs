@@ -72,8 +72,8 @@ struct Where {
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     place: Where,
-    /// Register coord in the status line too: it runs your own command, if you have one, and then reports
-    /// context use, usage limits and cost.
+    /// Register the status line too: your own command runs as before, if you have one, and context, limits and
+    /// cost are reported after it.
     #[arg(long)]
     statusline: bool,
     /// Where the coord-hook executables are [default: ../lib/coord beside this program, or its own

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if accounts.is_empty() {
         return Ok(writeln!(out, "No account is known yet. Start claude; it appears here.")?);
     }
-    let mut lines = vec![["ACCOUNT", "LIMIT", "LEFT", "RESETS", "SAID BY"].map(str::to_owned)];
+    let mut lines = vec![["ACCOUNT", "LIMIT", "LEFT", "RESETS", "SOURCE"].map(str::to_owned)];
     lines.extend(accounts.iter().flat_map(|account| rows(account, context)));
     print_columns(out, &lines)?;
     if accounts.iter().all(|account| account.limits.is_empty()) {

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::out::Failure;
 use crate::verb::install::status_line_program;
 
-/// Be Claude Code's status line: run your own command, report its numbers
+/// Run your status line's command, and report what Claude Code tells it
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples, as the command of \"statusLine\" in settings.json:\n  exec coord statusline -- ~/.claude/my-status-line.sh\n  exec coord statusline\n\nClaude Code writes JSON to standard input, which your command reads unchanged. Its output and exit code are\nthe status line's. After it has ended, coord takes from the JSON what the model is, how much of the context\nis used, the cost and the usage limits. Without a command, coord prints a line of its own.\n`coord install --statusline` registers this, and keeps your own command."

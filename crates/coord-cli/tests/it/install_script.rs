@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use coord_tests::coord::copy_program;
+use coord_tests::coord::{HOOKS, copy_program};
 use coord_wire::notice::SENDER;
 
 /// A home with a blank and a letter beyond ASCII in its name.
@@ -29,17 +29,7 @@ impl Scratch {
         fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_coord"));
         copy_program(program, &scratch.path("tar ball/bin/coord"));
-        let hooks = [
-            "session-start",
-            "post-tool-use",
-            "stop",
-            "event",
-            "permission-request",
-            "wake",
-            "statusline",
-        ];
-        let hooks = hooks.map(|name| format!("coord-hook-{name}"));
-        for name in hooks.iter().map(String::as_str).chain([SENDER]) {
+        for name in HOOKS.into_iter().chain([SENDER]) {
             let file = scratch.path("tar ball/lib/coord").join(name);
             fs::write(&file, "first").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_tests::coord::{copy_program, events, health, programs};
+use coord_tests::coord::{HOOKS, copy_program, events, health, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;
@@ -35,17 +35,8 @@ impl Installed {
         for directory in ["bin", "lib/coord"] {
             fs::create_dir_all(prefix.join(directory)).unwrap();
         }
-        for name in [
-            "session-start",
-            "post-tool-use",
-            "stop",
-            "event",
-            "permission-request",
-            "wake",
-            "statusline",
-        ] {
-            let name = format!("coord-hook-{name}");
-            copy_program(&programs().join(&name), &prefix.join("lib/coord").join(&name));
+        for name in HOOKS {
+            copy_program(&programs().join(name), &prefix.join("lib/coord").join(name));
         }
         let installed = Self { home, prefix };
         installed.replace_program();

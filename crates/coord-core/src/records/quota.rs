@@ -76,6 +76,13 @@ pub struct QuotaWait {
     pub probes: u32,
 }
 
+impl QuotaWait {
+    /// Whether nobody has said when its limit ends.
+    pub(crate) fn asks_for_reset(&self) -> bool {
+        self.waited_for == WaitedFor::Quota && self.resets_ms.is_none()
+    }
+}
+
 impl Protected<Option<QuotaWait>> {
     /// A turn failed: the session waits, or goes on waiting. The next probe is sent at `until`.
     pub(crate) fn open(&mut self, waited_for: WaitedFor, until: Awake, at: Moment) {

@@ -5,7 +5,7 @@ use crate::quota::resets;
 use crate::rest::{a_turn, full, told_words};
 use crate::world::{PROMPT, World, entry};
 
-use coord_core::ResetSource;
+use coord_core::{ResetSource, is_failure_open};
 use coord_model::{
     Decimal, HookEvent, HookKind, Kind, Provenance, RegistryStatus, SessionState, Usage,
 };
@@ -171,7 +171,10 @@ fn the_transcript_knows_better_than_the_account() {
     let (resets_ms, own_ms) = (world.now().wall_ms + 2 * HOUR_MS, world.now().wall_ms + HOUR_MS);
     world.says_usage("s1", PID, five_hour(100, resets_ms));
     limited(&mut world);
+    let awake = world.state.moment(world.now()).awake;
+    assert!(is_failure_open(world.session("s1"), awake), "its transcript is still read");
     resets(&mut world, own_ms);
+    assert!(!is_failure_open(world.session("s1"), awake));
     let quota = world.session("s1").quota.unwrap();
     assert_eq!((quota.resets_ms, quota.reset_source), (Some(own_ms), ResetSource::Transcript));
     world.says_usage("s1", PID, five_hour(100, resets_ms));

@@ -14,6 +14,7 @@ use coord_model::stamp::rfc3339;
 use coord_model::{PathCount, Work, WorkFacts};
 use coord_wire::inspect::{Git, Session};
 use coord_wire::usage;
+use rustix::param::clock_ticks_per_second;
 
 use super::usage::grouped;
 use crate::context::Context;
@@ -25,10 +26,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Digits of a commit that are shown.
 const COMMIT_CHARS: usize = 7;
 
-/// Looks at what only this moment shows of a session on this machine. Returns why its repository is not known.
-pub(super) fn look(session: &mut Session, context: &Context) -> Option<String> {
+/// Looks at what only this moment shows of a session on this machine.
+pub(super) fn look(session: &mut Session, context: &Context) {
     if session.place.as_ref().is_some_and(|place| place.kind == "elsewhere") {
-        return None;
+        return;
     }
     let at = rfc3339(context.now.wall_ms);
     if let Some(tokens) = tokens(session, context, &at) {
@@ -36,19 +37,13 @@ pub(super) fn look(session: &mut Session, context: &Context) -> Option<String> {
     }
     let cwd = Path::new(&session.cwd);
     if !cwd.is_absolute() {
-        return None;
+        return;
     }
-    let found = match work::find_git(&[]) {
+    let work = match work::find_git(&[]) {
         Ok(git) => work::look(&git, cwd, LOOK),
         Err(why) => Work::Unknown { why },
     };
-    match found {
-        Work::Facts(facts) => session.git = Some(Git { at, facts }),
-        Work::NoRepository => (),
-        Work::NotOurs => return Some("not looked at: it belongs to another user".to_owned()),
-        Work::Unknown { why } => return Some(format!("not known: {why}")),
-    }
-    None
+    session.git = (work != Work::NoRepository).then_some(Git { at, work });
 }
 
 fn tokens(session: &Session, context: &Context, at: &str) -> Option<usage::Tokens> {
@@ -59,15 +54,35 @@ fn tokens(session: &Session, context: &Context, at: &str) -> Option<usage::Token
     let config = Config::load(&context.paths.config_file()).unwrap_or_default();
     let readable = Readable { root: context.root.clone(), named: config.tracking.config_dirs.0 };
     let mut tokens = Tokens::new(Path::new(&session.config_dir), path);
+    if let Some(ms) = forked_ms(session, context) {
+        tokens = tokens.forked_at(ms);
+    }
     tokens.read(&readable, TRANSCRIPT_BYTES_MAX).ok()?;
     let counts = tokens.counts().clone();
     let is_any = 0 < counts.n_messages || counts.is_partial;
     is_any.then(|| usage::Tokens { counts, source: "transcript".to_owned(), at: at.to_owned() })
 }
 
+/// When a forked session was made, in milliseconds since 1970: when its process started.
+fn forked_ms(session: &Session, context: &Context) -> Option<u64> {
+    session.forked_from.as_ref()?;
+    let ticks = session.owner.as_ref()?.start_time;
+    let since_boot_ms = ticks.saturating_mul(1000).checked_div(clock_ticks_per_second())?;
+    Some(context.here.boot_at_ms.saturating_add(since_boot_ms))
+}
+
 /// A repository in one line.
 pub(super) fn git_words(git: &Git) -> String {
-    let WorkFacts { branch, head, operation, .. } = &git.facts;
+    match &git.work {
+        Work::Facts(facts) => facts_words(facts),
+        Work::NoRepository => "none".to_owned(),
+        Work::NotOurs => "not looked at: it belongs to another user".to_owned(),
+        Work::Unknown { why } => format!("not known: {why}"),
+    }
+}
+
+fn facts_words(facts: &WorkFacts) -> String {
+    let WorkFacts { branch, head, operation, .. } = facts;
     let head = head.as_ref().map(|head| head.chars().take(COMMIT_CHARS).collect::<String>());
     let branch = branch.clone().unwrap_or_else(|| "no branch".to_owned());
     let begin = [branch, head.unwrap_or_else(|| "no commit yet".to_owned())].join(" ");
@@ -83,7 +98,7 @@ pub(super) fn git_words(git: &Git) -> String {
         };
         format!("{name} in progress")
     });
-    let parts = [Some(begin), operation, Some(counts(&git.facts))];
+    let parts = [Some(begin), operation, Some(counts(facts))];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
@@ -126,7 +141,7 @@ mod tests {
             untracked: none,
             why_unknown: None,
         };
-        let words = |facts| git_words(&Git { at: String::new(), facts });
+        let words = |facts| git_words(&Git { at: String::new(), work: Work::Facts(facts) });
         assert_eq!(words(facts.clone()), "main 4f2c1aa · clean");
         let busy = WorkFacts {
             operation: Some(Operation::Rebase),

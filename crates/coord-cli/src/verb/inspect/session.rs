@@ -193,7 +193,6 @@ fn place(session: &Session) -> String {
 pub(super) fn depth(
     out: &mut impl Write,
     session: &Session,
-    unknown_git: Option<String>,
     painter: Painter,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -218,8 +217,8 @@ pub(super) fn depth(
     for (name, words) in facts(session, context) {
         row(out, name, &words)?;
     }
-    if let Some(words) = session.git.as_ref().map(git_words).or(unknown_git) {
-        row(out, "git", &words)?;
+    if let Some(git) = &session.git {
+        row(out, "git", &git_words(git))?;
     }
     let mut title = "evidence";
     for evidence in &session.evidence {

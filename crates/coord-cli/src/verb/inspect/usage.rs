@@ -1,9 +1,9 @@
 //! What a session uses, in words: each number with its source and its age.
 
 use coord_model::stamp::parse_rfc3339;
-use coord_model::{Decimal, SessionState};
+use coord_model::{Decimal, Kind};
 use coord_wire::inspect::Session;
-use coord_wire::usage::{Limit, Tokens};
+use coord_wire::usage::{Limit, Tokens, Usage};
 
 use super::{age_s, clock_time};
 use crate::context::Context;
@@ -17,10 +17,13 @@ const DAY_MS: u64 = 24 * 3_600_000;
 
 /// The rows of a session, a name and its words.
 pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
-    let may_live = !matches!(session.state, SessionState::Stopped | SessionState::Elsewhere);
-    let Some(usage) = &session.usage else {
-        let words = if may_live { NOT_KNOWN.to_owned() } else { String::new() };
-        return vec![("context", words)];
+    // A headless run has no status line, and what was never known of a dead session never will be.
+    let is_alive = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(true));
+    let may_have_one = is_alive && session.kind != Some(Kind::Headless);
+    let no_usage = Usage::default();
+    let usage = match &session.usage {
+        None if !may_have_one => return Vec::new(),
+        usage => usage.as_ref().unwrap_or(&no_usage),
     };
     let said = |source: &str, at: &str| format!(" · {source}, {} ago", age(age_s(at, context)));
     let model = usage.model.as_ref().and_then(|model| {
@@ -42,7 +45,11 @@ pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, S
     let limits = limits.join(" · ");
     // Before the first answer, the client itself does not know it.
     let has_status_line = usage.model.is_some() || usage.cost.is_some();
-    let unknown = if has_status_line { NOT_YET } else { NOT_KNOWN };
+    let unknown = match (has_status_line, may_have_one) {
+        (true, _) => NOT_YET,
+        (false, true) => NOT_KNOWN,
+        (false, false) => "",
+    };
     vec![
         ("model", model.unwrap_or_default()),
         ("context", context_words.unwrap_or_else(|| unknown.to_owned())),

@@ -47,7 +47,7 @@ enum Whose {
     Users,
     /// Ours, around the user's, which had this token; none where there was none.
     Ours(Option<String>),
-    /// Ours, but written by somebody else.
+    /// Ours, and edited since.
     Edited,
 }
 

@@ -3,6 +3,7 @@
 use super::harness::Harness;
 use coord_tests::coord::{Coordinator, coord, events, programs, session};
 use coord_tests::home::Home;
+use coord_wire::inspect::SubagentState;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -129,4 +130,47 @@ fn q_04_the_repository_of_a_session_is_shown_on_demand() {
     let json = coord(&home, &["inspect", "aaaa", "--json"]).expect_success().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["sessions"][0]["git"]["untracked"]["n"], 1, "{json}");
+}
+
+// a limit that has reset since is not shown as if it were used.
+#[test]
+fn q_02_a_limit_that_has_reset_is_not_shown() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    let mut client = Harness::at_terminal(&home, "aaaa1111");
+    client.begin_turn();
+    let over =
+        json!({"rate_limits": {"five_hour": {"used_percentage": 99, "resets_at": 1_000_000_000}}});
+    client.draws(&home, "aaaa1111", &over, "");
+    let quota = coord(&home, &["quota"]).expect_success().stdout;
+    assert!(quota.contains("not known") && !quota.contains("5-hour"), "{quota}");
+    let shown = coord(&home, &["inspect", "aaaa"]).expect_success().stdout;
+    assert!(!shown.contains("limits"), "{shown}");
+}
+
+// what people see of subagents.
+#[test]
+fn q_03_subagents_are_shown_with_type_state_and_age() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    let mut client = Harness::at_terminal(&home, "aaaa1111");
+    client.begin_turn();
+    let agent = |id: &str, kind: &str| json!({"agent_id": id, "agent_type": kind});
+    assert_eq!(client.report("SubagentStart", &agent("a1", "Explore")), 0);
+    assert_eq!(client.report("SubagentStart", &agent("a2", "reviewer")), 0);
+    assert_eq!(client.report("SubagentStop", &agent("a1", "Explore")), 0);
+    let shown = coord(&home, &["inspect", "aaaa"]).expect_success().stdout;
+    assert!(shown.contains("subagents  Explore done · reviewer running for "), "{shown}");
+    let states = |home: &Home| -> Vec<SubagentState> {
+        let subagents = session(home, "aaaa1111").unwrap().subagents;
+        subagents.iter().map(|one| one.state).collect()
+    };
+    assert_eq!(states(&home), [SubagentState::Done, SubagentState::Running]);
+    // Its end is not known: the turn failed, and no hook told of it.
+    assert_eq!(client.report("StopFailure", &json!({"error": "server_error"})), 0);
+    assert_eq!(states(&home), [SubagentState::Done, SubagentState::Unknown]);
+    client.kill();
+    coord_tests::coord::session_when(&home, "aaaa1111", "it is gone", |one| {
+        one.subagents.is_empty()
+    });
 }

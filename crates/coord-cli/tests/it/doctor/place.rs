@@ -1,6 +1,6 @@
 //! One installation that works, to be broken: hooks under a prefix, settings, a client.
 
-use coord_tests::coord::{programs, run_coord};
+use coord_tests::coord::{HOOKS, programs, run_coord};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, copy_program};
 use coord_wire::frame;
@@ -10,17 +10,6 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-
-/// The executables that are registered.
-pub(crate) const HOOKS: [&str; 7] = [
-    "coord-hook-event",
-    "coord-hook-permission-request",
-    "coord-hook-post-tool-use",
-    "coord-hook-session-start",
-    "coord-hook-statusline",
-    "coord-hook-stop",
-    "coord-hook-wake",
-];
 
 /// An installation.
 pub(crate) struct Place {

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use coord_tests::coord::programs;
+use coord_tests::coord::{HOOKS, programs};
 use serde_json::{Value, json};
 
 use super::scratch::put_program;
@@ -31,17 +31,8 @@ impl Place {
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(place.prefix().join("bin")).unwrap();
         put_program(&programs().join("coord"), &place.prefix().join("bin/coord"));
-        for name in [
-            "session-start",
-            "post-tool-use",
-            "stop",
-            "event",
-            "permission-request",
-            "wake",
-            "statusline",
-        ] {
-            let name = format!("coord-hook-{name}");
-            put_program(&programs().join(&name), &hooks.join(&name));
+        for name in HOOKS {
+            put_program(&programs().join(name), &hooks.join(name));
         }
         place
     }

@@ -1,5 +1,6 @@
 //! A home of its own, a prefix with hooks that do nothing, and the program run there.
 
+use coord_tests::coord::HOOKS;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -26,16 +27,8 @@ impl Scratch {
         fs::create_dir(scratch.path("bin")).unwrap();
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(scratch.path("home/.claude")).unwrap();
-        for name in [
-            "session-start",
-            "post-tool-use",
-            "stop",
-            "event",
-            "permission-request",
-            "wake",
-            "statusline",
-        ] {
-            let path = hooks.join(format!("coord-hook-{name}"));
+        for name in HOOKS {
+            let path = hooks.join(name);
             fs::write(&path, "").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
