@@ -44,8 +44,7 @@ impl Protected<Vec<Subagent>> {
 
     /// A subagent ended. The client reports ends of some that it never started, in a compaction (measured).
     pub(crate) fn end(&mut self, id: &str, at: Moment) {
-        let running = self.0.iter_mut().find(|one| one.id == id && one.ended.is_none());
-        if let Some(subagent) = running {
+        if let Some(subagent) = self.0.iter_mut().find(|one| one.id == id) {
             subagent.ended = Some(at);
         }
     }
