@@ -15,7 +15,7 @@ use crate::verb::inspect::{age_s, look, tilde};
 /// Show what is left of usage limits, and when they reset
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord quota\n  coord quota --json\n\nAn account is a configuration directory of Claude Code. Its limits are known from the status lines of its\nsessions: `coord install --statusline`. Claude Code names them for subscriptions only."
+    after_help = "Examples:\n  coord quota\n  coord quota --json\n\nAn account is a configuration directory of Claude Code. Its limits come from the status lines\nof its sessions: `coord install --statusline`. Claude Code reports limits for subscriptions only."
 )]
 pub(crate) struct Args {
     /// Print JSON

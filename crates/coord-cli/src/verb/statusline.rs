@@ -13,7 +13,7 @@ use crate::verb::install::status_line_program;
 /// Run your status line's command, and report what Claude Code tells it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples, as the command of \"statusLine\" in settings.json:\n  exec coord statusline -- ~/.claude/my-status-line.sh\n  exec coord statusline\n\nClaude Code writes JSON to standard input, which your command reads unchanged. Its output and exit code are\nthe status line's. After it has ended, coord takes from the JSON what the model is, how much of the context\nis used, the cost and the usage limits. Without a command, coord prints a line of its own.\n`coord install --statusline` registers this, and keeps your own command."
+    after_help = "Examples, as the command of \"statusLine\" in settings.json:\n  exec coord statusline -- ~/.claude/my-status-line.sh\n  exec coord statusline\n\nClaude Code writes JSON to standard input, which your command reads unchanged. Its output and\nexit code are the status line's. After it has ended, coord reads model, context use, cost and\nusage limits from the JSON. Without a command, coord prints a line of its own.\n`coord install --statusline` registers this, and keeps your own command."
 )]
 pub(crate) struct Args {
     /// Your own command and its arguments
