@@ -58,6 +58,12 @@ impl Context {
         Ok(Self { root, paths: in_force.unwrap_or(paths), recorded, here, now })
     }
 
+    /// Where git is looked for first (H-24).
+    pub(crate) fn git_places(&self) -> Vec<PathBuf> {
+        let recorded = self.recorded.as_ref().and_then(|record| record.git.as_ref());
+        recorded.map(PathBuf::from).into_iter().collect()
+    }
+
     /// The same with the directories that a new installation makes of the environment.
     pub(crate) fn for_install(&self) -> anyhow::Result<Self> {
         let Here { machine, uid, .. } = &self.here;

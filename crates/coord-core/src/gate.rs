@@ -25,6 +25,7 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::CapturePane { .. }
             | Effect::ReadTranscript { .. }
             | Effect::ReadTask { .. }
+            | Effect::LookAtWork { .. }
             | Effect::RemoveBody { .. }
             | Effect::Offer { .. }
             | Effect::SeekMessages { .. }

@@ -54,6 +54,7 @@ mod turn;
 mod unverified;
 mod usage;
 mod wake;
+mod work;
 
 pub use effects::Effects;
 pub use fusion::is_in_doubt;
@@ -75,7 +76,7 @@ pub use records::{
     PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery, RegistryFact, Reply,
     ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session, ShownState, Signature,
     Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile, Subagent, Task, Turn,
-    UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window,
+    UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window, WorkLook,
 };
 pub use recovery::PlacedResume;
 pub use request::NotAnswerable;

@@ -67,6 +67,7 @@ impl State {
                 self.end_notices(need.id, how);
             }
         }
+        let mut begun = Vec::new();
         for Reason { kind, request, since, words } in reasons {
             let id = session.next_need();
             let need = Need {
@@ -78,11 +79,14 @@ impl State {
                 is_dismissed: false,
             };
             note(&session, &need, NeedStep::Begun, &need.reason, fx);
-            self.begin_notices(key, &need);
+            begun.push(need.clone());
             left.push(need);
         }
         session.needs.update(left);
         self.put(session);
+        for need in &begun {
+            self.begin_notices(key, need);
+        }
     }
 
     /// Hides a need until it ends, on a person's order.
@@ -297,6 +301,7 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         | Event::SpoolFolded { .. }
         | Event::Malformed { .. }
         | Event::TaskRead { .. }
+        | Event::WorkSeen { .. }
         | Event::Message { .. }
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }

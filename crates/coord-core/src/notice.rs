@@ -8,8 +8,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, ChannelClass, Effect, Event, Moment, NeedId, NoticeChannel, NoticeKind, SendAnswer,
-    SessionKey, Tell, TellAct,
+    Awake, ChannelClass, Effect, Event, Moment, NeedId, NeedKind, NoticeChannel, NoticeKind,
+    SendAnswer, SessionKey, Tell, TellAct,
 };
 
 use crate::effects::Effects;
@@ -27,6 +27,8 @@ const HOUR_MS: u64 = 3_600_000;
 const LOOK_MS: u64 = 3_000;
 /// How long a sender may live after the coordinator that started it, milliseconds.
 const SENDER_MS: u64 = 12_000;
+/// How long a notice of a crash waits for the look at the session's work, milliseconds.
+const WORK_MS: u64 = 1_500;
 /// Delay after a failed attempt, milliseconds; doubled after each further one.
 const AGAIN_MS: u64 = 30_000;
 /// Delay after which a channel looks again for somebody whom it can tell, milliseconds.
@@ -122,10 +124,28 @@ impl State {
         }
     }
 
+    /// The look at a session's work was answered: its notices need not wait for that any longer.
+    pub(crate) fn tell_of_work(&mut self, session: SessionKey) {
+        let settings = &self.header.settings.notice;
+        for channel in self.header.notices.channels.values_mut() {
+            let notices = channel.notices.values_mut().filter(|notice| notice.session == session);
+            for notice in notices.filter(|notice| waits_for(notice, NoticeWait::Work)) {
+                let until = notice.since.awake.plus_ms(settings.delay_ms(notice.kind));
+                notice.stage = NoticeStage::Waiting { until, because: NoticeWait::Delay };
+            }
+        }
+    }
+
     fn add_notices(&mut self, session: SessionKey, id: NeedId, kind: NoticeKind, since: Moment) {
         let settings = &self.header.settings.notice;
-        let delay = settings.delays_ms.iter().find(|(one, _)| *one == kind);
-        let until = since.awake.plus_ms(delay.map_or(0, |(_, ms)| *ms));
+        let delayed_until = since.awake.plus_ms(settings.delay_ms(kind));
+        let seen_by = since.awake.plus_ms(WORK_MS);
+        let is_looking = || self.get(session).is_some_and(|one| one.work.is_requested());
+        let (until, because) = if tells_of_work(kind) && delayed_until < seen_by && is_looking() {
+            (seen_by, NoticeWait::Work)
+        } else {
+            (delayed_until, NoticeWait::Delay)
+        };
         for channel in settings.channels.iter().filter(|one| settings.sends(one, kind)) {
             let Some(state) = self.header.notices.channels.get_mut(&channel.name) else { continue };
             state.notices.entry(id).or_insert_with(|| Notice {
@@ -138,7 +158,7 @@ impl State {
                 may_be_repeated: false,
                 was_postponed: false,
                 over: None,
-                stage: NoticeStage::Waiting { until, because: NoticeWait::Delay },
+                stage: NoticeStage::Waiting { until, because },
             });
         }
     }
@@ -496,6 +516,11 @@ fn ask(
     let is_withdrawal = matches!(act, TellAct::Withdraw { .. });
     state.sending = Some(Sending { number, since: at, ids, is_withdrawal });
     fx.ask(Effect::Tell(Tell { channel: channel.name.clone(), number, act }.into()));
+}
+
+/// Whether a notice of this kind tells what the session left unfinished.
+fn tells_of_work(kind: NoticeKind) -> bool {
+    matches!(kind, NoticeKind::Need(NeedKind::Crashed | NeedKind::Interrupted))
 }
 
 fn now(at: Moment, because: NoticeWait) -> NoticeStage {

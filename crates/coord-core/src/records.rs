@@ -36,6 +36,7 @@ mod turn;
 mod usage;
 mod wait;
 mod wakes;
+mod work;
 
 pub use budget::{Budget, BudgetDecision, Limits};
 pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature, Source};
@@ -69,6 +70,7 @@ pub use turn::{Counts, Starter, Turn};
 pub use usage::{Account, SaidLimit, SaidUsage};
 pub use wait::{HiddenWaits, Over, Wait, WaitKind};
 pub use wakes::{WakeBudget, WakeDecision};
+pub use work::WorkLook;
 
 pub(crate) use clocks::NEVER;
 pub(crate) use facts::WRITTEN_MS;

@@ -116,6 +116,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         Event::Shutdown { under_way } => state.on_shutdown(*under_way, at, fx),
         Event::ConfigDirLock { config_dir, held } => on_lock(state, config_dir, *held),
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
+        Event::WorkSeen { session, work, .. } => one(state.on_work(*session, work, at)),
         Event::Message { event, .. } => one(state.on_queue(event, at, fx)),
         Event::NoticeSent { .. } | Event::PresenceSeen { .. } | Event::LocalClock { .. } => {
             state.on_notice_event(event, at, fx);
@@ -225,6 +226,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     state.end_request_hooks(down_ns / 1_000_000, state.moment(now));
     drop_old(state, now, fx);
     forget_looks(state, now);
+    state.forget_work_looks();
     ask_anew(state, fx);
     state.write_stops_again(fx);
     state.request_failure_notices(state.moment(now), fx);
@@ -463,6 +465,7 @@ fn refresh(state: &mut State, touched: &[SessionKey], event: &Event, at: Moment,
         state.update_name(*key);
         state.count_hidden_waits(*key, event, at);
         show(state, *key, at, fx);
+        state.follow_work(*key, fx);
         state.update_needs(*key, event, at, fx);
     }
 }

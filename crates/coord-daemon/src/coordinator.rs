@@ -378,6 +378,7 @@ impl<W: World> Coordinator<W> {
                 self.gone_bodies.push((message, seq));
             }
             Effect::ReadTask { dir } => self.world.read_task(dir),
+            Effect::LookAtWork { session, dir } => self.world.look_at_work(session, dir),
             Effect::Offer { event, session, delivery } => {
                 self.offered = Some(Offered::new(event, session, delivery));
             }

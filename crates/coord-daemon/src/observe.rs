@@ -10,7 +10,8 @@ use coord_host::registry_reader::{Purpose, RegistrySeen, RegistryWish};
 use coord_host::tmux::PaneAnswer;
 use coord_host::transcript::TranscriptWish;
 use coord_model::{
-    Domain, Event, Failure, Kind, Now, ProcessRef, ProcessSeen, Registry, TaskFound,
+    Domain, Event, Failure, Kind, Now, ProcessRef, ProcessSeen, Registry, SessionKey, TaskFound,
+    Work,
 };
 use coord_wire::paths::MADE_UP_ID;
 
@@ -249,6 +250,7 @@ impl<W: World> Coordinator<W> {
             }
             Seen::Registry(seen) => self.on_registry_seen(seen, now),
             Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
+            Seen::Work { session, work } => self.on_work_seen(session, work, now),
             Seen::Decisions { session, decided } => self.on_decisions_seen(session, &decided, now),
             Seen::Messages { arrived, missed } => self.on_messages_seen(&arrived, &missed, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {
@@ -268,6 +270,16 @@ impl<W: World> Coordinator<W> {
         if self.engine.state().is_task_news(&dir, &found) {
             self.record_or_say(&Event::TaskRead { dir, found }, now);
         }
+    }
+
+    /// Records what a look at a repository found, if anything waits for it still.
+    fn on_work_seen(&mut self, session: SessionKey, work: Box<Work>, now: Now) {
+        let record = self.engine.state().session(session);
+        let Some(record) = record.filter(|one| one.work.is_requested()) else {
+            return;
+        };
+        let session_id = record.session_id.clone();
+        self.record_or_say(&Event::WorkSeen { session_id, session, work }, now);
     }
 
     /// Whether the crash signature on a session's screen is text of its conversation. The transcript

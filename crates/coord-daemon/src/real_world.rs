@@ -20,7 +20,9 @@ use coord_host::transcript_watch::TranscriptWatch;
 use coord_host::watches::Watches;
 use coord_host::worker::Supervisor;
 use coord_host::{launch, process, registry};
-use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
+use coord_model::{
+    Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, SessionKey, TmuxPane,
+};
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
 use coord_wire::notice::SendRequest;
@@ -196,6 +198,10 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn seek_decisions(&mut self, wish: DecisionWish) {
         self.observer.seek_decisions(wish);
+    }
+
+    fn look_at_work(&mut self, session: SessionKey, dir: String) {
+        self.observer.look_at_work(session, dir);
     }
 
     fn read_task(&mut self, dir: String) {

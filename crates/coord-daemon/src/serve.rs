@@ -167,7 +167,8 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
     let readable = |named: &ConfigPaths| Readable { root: root.cloned(), named: named.0.clone() };
     let tracking = &config.tracking;
     let recorded = install_record(paths);
-    let (coord, tmux) = recorded.map_or((None, None), |one| (Some(one.coord), one.tmux));
+    let (coord, tmux, git) =
+        recorded.map_or((None, None, None), |one| (Some(one.coord), one.tmux, one.git));
     let places: Vec<PathBuf> =
         tracking.tmux.0.iter().cloned().chain(tmux.map(PathBuf::from)).collect();
     let tmux = Tmux::new(places.clone(), readable(&tracking.tmux_sockets), coord_screen::read);
@@ -179,7 +180,8 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
         root: root.map(|root| root.to_string_lossy().into_owned()),
         transcripts: Transcripts::default(),
     };
-    (Sources { tmux, readable: readable(&tracking.config_dirs) }, tools)
+    let git = git.map(PathBuf::from).into_iter().collect();
+    (Sources { tmux, readable: readable(&tracking.config_dirs), git }, tools)
 }
 
 /// The programs that notices are told with.

@@ -14,7 +14,9 @@ use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
-use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
+use coord_model::{
+    Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, SessionKey, TmuxPane,
+};
 use coord_store::Disk;
 use coord_wire::notice::SendRequest;
 
@@ -84,6 +86,8 @@ pub trait World {
     fn seek_decisions(&mut self, wish: DecisionWish);
     /// Requests a read of the files in a task directory.
     fn read_task(&mut self, dir: String);
+    /// Requests a look at the repository that a session's directory is in; [`Self::take_seen`] returns the answer.
+    fn look_at_work(&mut self, session: SessionKey, dir: String);
     /// The next observation, if there is one.
     fn take_seen(&mut self) -> Option<Seen>;
 

@@ -1,23 +1,30 @@
 //! The observing threads, so that the loop never waits for tmux or for a file that another
-//! program names (H-27). One thread reads transcripts and task directories, and one for each tmux
-//! server captures its panes.
+//! program names (H-27). One thread reads transcripts and task directories, one looks at repositories, and one for
+//! each tmux server captures its panes.
 //!
 //! This module decides nothing. Each request is answered once, and the loop is woken. Requests that arrive
 //! during an observation are queued and handled together. A queued request for the same process and the same
 //! observation is not queued twice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
-use coord_model::{Decided, Failure, MessageId, ProcessRef, RequestId, SessionKey, TaskFound};
+use coord_model::{
+    Decided, Failure, MessageId, ProcessRef, RequestId, SessionKey, TaskFound, Work,
+};
 
 use crate::registry::Readable;
 use crate::registry_reader::RegistrySeen;
-use crate::task_dir;
 use crate::tmux::servers::Servers;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, DecisionWish, MessageWish, Tail, TranscriptWish};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
+use crate::{task_dir, work};
+
+/// How long a repository is looked at.
+const WORK: Duration = Duration::from_secs(1);
 
 /// An observation.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +59,13 @@ pub enum Seen {
         /// In a last look: the messages that were not found.
         missed: Vec<MessageId>,
     },
+    /// The repository of a session's work.
+    Work {
+        /// The session.
+        session: SessionKey,
+        /// What the look found.
+        work: Box<Work>,
+    },
     /// The files of a task directory.
     Task {
         /// The directory.
@@ -68,6 +82,8 @@ pub struct Sources {
     pub tmux: Tmux,
     /// The configuration directories that may be read.
     pub readable: Readable,
+    /// Where git is looked for first.
+    pub git: Vec<PathBuf>,
 }
 
 /// The observing threads and their queues.
@@ -75,7 +91,25 @@ pub struct Sources {
 pub struct Observer {
     panes: Servers,
     worker: QueueWorker<Wishes>,
+    /// Its own thread: git may take as long as [`WORK`].
+    work: QueueWorker<Repositories>,
     seen: Receiver<Seen>,
+}
+
+/// Sessions whose repository is to be looked at, with their directories.
+#[derive(Debug, Default)]
+struct Repositories(BTreeMap<SessionKey, String>);
+
+impl Waiting for Repositories {
+    type Task = (SessionKey, String);
+
+    fn next(&mut self) -> Option<Self::Task> {
+        self.0.pop_first()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// Queued requests for files.
@@ -105,16 +139,21 @@ impl Waiting for Wishes {
 }
 
 impl Observer {
-    /// Starts the thread, which wakes the loop after each observation.
+    /// Starts the threads, which wake the loop after each observation.
     ///
     /// # Errors
     /// The system cannot create another thread.
     pub fn start(sources: Sources, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, seen) = channel();
-        let Sources { tmux, readable } = sources;
+        let Sources { tmux, readable, git } = sources;
+        let look_at_work = move |(session, dir): (SessionKey, String)| {
+            let work = Box::new(work::look_at(&git, Path::new(&dir), WORK));
+            [Seen::Work { session, work }]
+        };
+        let work = QueueWorker::start(supervisor, "coord-work", answers.clone(), look_at_work)?;
         let look = move |wishes| look(&readable, wishes);
         let worker = QueueWorker::start(supervisor, "coord-observer", answers, look)?;
-        Ok(Self { panes: Servers::new(tmux, supervisor.clone()), worker, seen })
+        Ok(Self { panes: Servers::new(tmux, supervisor.clone()), worker, work, seen })
     }
 
     /// Requests captures of panes. Of two requests for one process, the more urgent one is answered.
@@ -143,6 +182,13 @@ impl Observer {
         });
     }
 
+    /// Requests a look at the repository that a session's directory is in.
+    pub fn look_at_work(&self, session: SessionKey, dir: String) {
+        self.work.put(|all| {
+            let _ = all.0.insert(session, dir);
+        });
+    }
+
     /// Requests a read of the files in a task directory.
     pub fn read_task(&self, dir: String) {
         self.worker.put(|all| {
@@ -153,6 +199,15 @@ impl Observer {
     /// The next observation, if there is one.
     pub fn take(&self) -> Option<Seen> {
         self.seen.try_recv().ok().or_else(|| self.panes.take().map(Seen::Pane))
+    }
+}
+
+impl Drop for Observer {
+    /// A file system that does not answer must not hold up the end of the coordinator.
+    fn drop(&mut self) {
+        if !self.work.is_idle() {
+            self.work.detach();
+        }
     }
 }
 
@@ -219,7 +274,7 @@ mod tests {
 
     fn sources() -> Sources {
         let tmux = Tmux::new(Vec::new(), Readable::default(), coord_screen::read);
-        Sources { tmux, readable: Readable::default() }
+        Sources { tmux, readable: Readable::default(), git: Vec::new() }
     }
 
     /// A request for a pane of a tmux server that does not exist.

@@ -51,6 +51,18 @@ pub fn find_git(places: &[PathBuf]) -> Result<PathBuf, String> {
     usable.next().ok_or_else(|| format!("no git in {}", USUAL.join(", ")))
 }
 
+/// Looks at the repository that `cwd` is in, with the first git that is found (as in [`find_git`]), for at most about
+/// `budget`. A path that is not absolute means no directory.
+pub fn look_at(places: &[PathBuf], cwd: &Path, budget: Duration) -> Work {
+    if !cwd.is_absolute() {
+        return Work::NoRepository;
+    }
+    match find_git(places) {
+        Ok(git) => look(&git, cwd, budget),
+        Err(why) => Work::Unknown { why },
+    }
+}
+
 /// Looks at the repository that `cwd` is in, with the program `git`, for at most about `budget`.
 ///
 /// A file system that does not answer can hold up the caller longer: no signal ends such a wait.

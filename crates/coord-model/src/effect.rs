@@ -61,6 +61,13 @@ pub enum Effect {
         /// The directory.
         dir: String,
     },
+    /// Look at the repository of a session's work. Answered once, by an event.
+    LookAtWork {
+        /// The session.
+        session: SessionKey,
+        /// The directory that the session works in.
+        dir: String,
+    },
     /// Try the lock on a configuration directory (H-14).
     LockConfigDir {
         /// The directory.

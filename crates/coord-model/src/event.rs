@@ -15,7 +15,7 @@ use crate::stamp::WallMs;
 use crate::{
     Command, Decided, Domain, EventId, Failure, HookEvent, Host, Intent, LocalOffset, NeedChange,
     NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, RequestId,
-    SendAnswer, SessionKey, Settings, Via,
+    SendAnswer, SessionKey, Settings, Via, Work,
 };
 
 /// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
@@ -130,6 +130,15 @@ pub enum Event {
         /// What was in it.
         #[serde(flatten)]
         found: TaskFound,
+    },
+    /// The repository of a session's work was looked at after its client died.
+    WorkSeen {
+        /// The session.
+        session_id: String,
+        /// Its record.
+        session: SessionKey,
+        /// What the look found.
+        work: Box<Work>,
     },
     /// A look for an act was answered (G4).
     Proved {

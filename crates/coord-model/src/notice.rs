@@ -207,6 +207,11 @@ impl NoticeSettings {
         channel.kinds.as_ref().unwrap_or(&self.kinds).contains(&kind)
     }
 
+    /// Time between the begin of a need and its first notice, milliseconds.
+    pub fn delay_ms(&self, kind: NoticeKind) -> u64 {
+        self.delays_ms.iter().find(|(one, _)| *one == kind).map_or(0, |(_, ms)| *ms)
+    }
+
     /// Whether any channel does.
     pub fn has_channel_for(&self, kind: NoticeKind) -> bool {
         self.channels.iter().any(|channel| self.sends(channel, kind))

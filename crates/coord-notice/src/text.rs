@@ -34,6 +34,7 @@ pub(crate) fn clean_notice(mut notice: Notice) -> Notice {
         &mut notice.session_id,
         &mut notice.directory,
         &mut notice.place,
+        &mut notice.work,
         &mut notice.since,
         &mut notice.how,
     ];

@@ -35,7 +35,11 @@ pub(crate) fn details(notice: &Notice) -> String {
         .map(|place| if place == HEADLESS { place.to_owned() } else { format!("tmux {place}") });
     let is_need = notice.event == NoticeEvent::Need;
     let age = notice.age_s.filter(|_| is_need).map(|age_s| format!("waits {}", age(age_s)));
-    [notice.directory.clone(), place, age].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    [notice.directory.clone(), place, notice.work.clone(), age]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" · ")
 }
 
 /// The same for readers elsewhere: with the machine.

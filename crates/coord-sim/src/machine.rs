@@ -28,8 +28,8 @@ use coord_host::transcript::{
     DecisionWish, MessageWish, TranscriptWish, arrived_in, decided_in, tail_of,
 };
 use coord_model::{
-    Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef,
-    Registry, TaskFound, TmuxPane,
+    Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, PathCount,
+    ProcessRef, Registry, SessionKey, TaskFound, TmuxPane, Work, WorkFacts,
 };
 
 pub use executor::Happening;
@@ -48,6 +48,8 @@ const TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
 /// Processes that the machine starts itself have pids from here on.
 const OWN_PIDS: u32 = 3_000_000;
 const MS: u64 = 1_000_000;
+/// How long a look at a repository takes, nanoseconds.
+const WORK_NS: u64 = 50 * MS;
 
 /// A process.
 #[derive(Debug, Clone)]
@@ -182,6 +184,7 @@ enum LookAt {
     Messages(MessageWish),
     Decisions(DecisionWish),
     Task(String),
+    Work(SessionKey),
 }
 
 /// The machine as the coordinator, the clients and the simulation share it.
@@ -419,6 +422,7 @@ impl Machine {
                     Seen::Decisions { session: wish.session, decided }
                 }
                 LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
+                LookAt::Work(session) => Seen::Work { session, work: work_of(session).into() },
             };
             self.pending.seen.push_back(seen);
         }
@@ -500,5 +504,25 @@ impl Machine {
             place: None,
             digest: Some(pane.digest(self.hung_at(wish.process).unwrap_or(self.now.mono_ns))),
         })
+    }
+}
+
+/// What a look at a session's repository finds.
+fn work_of(session: SessionKey) -> Work {
+    let count = |n| Some(PathCount::exactly(n));
+    match session.0 % 4 {
+        0 => Work::NoRepository,
+        1 => Work::Unknown { why: "it took too long".to_owned() },
+        clean => Work::Facts(WorkFacts {
+            root: "/home/user/work".to_owned(),
+            branch: Some("main".to_owned()),
+            head: None,
+            operation: None,
+            staged: count(0),
+            changed: count(clean - 2),
+            conflicted: count(0),
+            untracked: count(0),
+            why_unknown: None,
+        }),
     }
 }

@@ -16,3 +16,4 @@ pub mod sessions;
 pub mod steps;
 pub mod text;
 pub mod usage;
+pub mod work;

@@ -3,13 +3,13 @@
 
 use coord_core::State;
 use coord_model::stamp::rfc3339;
-use coord_model::{NeedId, NeedKind, NoticeKind, Now, TellAct};
+use coord_model::{NeedId, NeedKind, NoticeKind, Now, TellAct, Work};
 use coord_wire::inspect::{Need, Session};
 use coord_wire::notice::{Notice, NoticeEvent, SCHEMA};
 
 use crate::list::{age, shown_name, tilde};
-use crate::sessions;
 use crate::text::{escape, fit, fit_end, width};
+use crate::{sessions, work};
 
 /// Columns of a line on a terminal.
 const LINE_COLUMNS: usize = 80;
@@ -84,6 +84,7 @@ fn blank(host: &str) -> Notice {
         text: String::new(),
         directory: None,
         place: None,
+        work: None,
         since: None,
         age_s: None,
         repeat: 0,
@@ -101,6 +102,7 @@ struct Named {
     name: String,
     place: Option<String>,
     directory: String,
+    work: Option<String>,
 }
 
 fn named(id: NeedId, from: From<'_>) -> Option<Named> {
@@ -109,7 +111,11 @@ fn named(id: NeedId, from: From<'_>) -> Option<Named> {
     let place = session.place.as_ref().filter(|place| place.kind != "directory");
     let place = place.map(|place| escape(&place.text));
     let directory = escape(&tilde(&session.cwd, from.home));
-    Some(Named { name: escape(&shown_name(&session)), place, directory, session })
+    let work = match session.git.as_ref().map(|git| &git.work) {
+        Some(Work::Facts(facts)) => work::unfinished(facts),
+        Some(Work::NoRepository | Work::NotOurs | Work::Unknown { .. }) | None => None,
+    };
+    Some(Named { name: escape(&shown_name(&session)), place, directory, work, session })
 }
 
 fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words {
@@ -133,11 +139,12 @@ fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words 
         text: text.clone(),
         directory: named.as_ref().map(|one| one.directory.clone()),
         place: named.as_ref().and_then(|one| one.place.clone()),
+        work: named.as_ref().and_then(|one| one.work.clone()),
         since: Some(rfc3339(since_ms)),
         age_s: Some(age_s),
         ..blank(from.host)
     };
-    let line = line(kind, &text, name, notice.place.as_deref(), age_s);
+    let line = line(kind, &text, name, notice.place.as_deref(), notice.work.as_deref(), age_s);
     Words { notice, line }
 }
 
@@ -175,7 +182,14 @@ fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
     }
 }
 
-fn line(kind: NoticeKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
+fn line(
+    kind: NoticeKind,
+    text: &str,
+    name: &str,
+    place: Option<&str>,
+    work: Option<&str>,
+    age_s: u64,
+) -> String {
     let command = match kind {
         NoticeKind::Need(kind) => kind.command(name),
         NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => None,
@@ -193,7 +207,8 @@ fn line(kind: NoticeKind, text: &str, name: &str, place: Option<&str>, age_s: u6
     };
     if has_command {
         // A command is never cut.
-        return head;
+        let with_work = work.map(|work| format!("{head} ({work})"));
+        return with_work.filter(|line| width(line) <= LINE_COLUMNS).unwrap_or(head);
     }
     let age = shows_age.then(|| age(age_s));
     let taken = width(&head) + 3 + age.as_ref().map_or(0, |age| 2 + width(age));
@@ -251,7 +266,7 @@ mod tests {
     use super::*;
 
     fn of(kind: NeedKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
-        line(NoticeKind::Need(kind), text, name, place, age_s)
+        line(NoticeKind::Need(kind), text, name, place, None, age_s)
     }
 
     // N-02: one line, in which a command is never cut.
@@ -314,12 +329,20 @@ mod tests {
             assert_eq!(of(kind, text, "parser", place, age_s), words);
         }
         let finished =
-            line(NoticeKind::Finished, "nightly finished", "nightly", Some("headless"), 9);
+            line(NoticeKind::Finished, "nightly finished", "nightly", Some("headless"), None, 9);
         assert_eq!(finished, "coord: nightly finished (headless)");
         let long = of(NeedKind::Permission, asks, "parser", Some(&"window-".repeat(20)), 20);
         assert!(width(&long) == LINE_COLUMNS && long.ends_with("window-, 20s)"), "{long}");
         let long = of(NeedKind::Permission, &"parser ".repeat(20), "parser", place, 20);
         assert_eq!(width(&long), LINE_COLUMNS);
+        let with = |name: &str, work| {
+            let text = format!("{name} crashed");
+            line(NoticeKind::Need(NeedKind::Crashed), &text, name, None, Some(work), 0)
+        };
+        let crashed = with("parser", "12 changed, 2 new");
+        assert_eq!(crashed, "coord: parser crashed; coordctl recover parser (12 changed, 2 new)");
+        let crashed = with("parser", "rebase in progress · 12 changed, 2 new");
+        assert_eq!(crashed, "coord: parser crashed; coordctl recover parser", "no room");
         let name = "n".repeat(24);
         let crashed = of(NeedKind::Crashed, &format!("{name} crashed"), &name, place, 0);
         assert!(crashed.ends_with(&format!("coordctl recover {name}")));

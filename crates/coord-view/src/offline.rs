@@ -172,6 +172,7 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
         | Effect::CapturePane { .. }
         | Effect::ReadTranscript { .. }
         | Effect::ReadTask { .. }
+        | Effect::LookAtWork { .. }
         | Effect::RemoveBody { .. }
         | Effect::Offer { .. }
         | Effect::SeekMessages { .. }

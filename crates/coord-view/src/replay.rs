@@ -49,6 +49,7 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
         | Event::PaneSeen { .. }
         | Event::TranscriptRead { .. }
         | Event::TaskRead { .. }
+        | Event::WorkSeen { .. }
         | Event::Proved { .. }
         | Event::Acted { .. }
         | Event::ResumeClaimed { .. }

@@ -10,7 +10,7 @@ use coord_model::stamp::rfc3339;
 use coord_model::{Address, Kind, Now, RegistryStatus, Screen, SessionState};
 use coord_wire::inspect::{self, SubagentState};
 
-use crate::usage;
+use crate::{usage, work};
 
 /// All sessions, the most recently changed first.
 pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
@@ -85,7 +85,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         open_tool: open_tool(session),
         subagents: subagents(session),
         cwd: session.cwd.clone(),
-        git: None,
+        git: work::at_end(session),
         transcript_path: session.transcript_path.clone(),
         permission_mode: session.permission_mode.clone(),
         last_event: session.last.as_ref().map(|last| inspect::LastEvent {

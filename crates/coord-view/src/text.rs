@@ -1,5 +1,7 @@
 //! Text from elsewhere, made safe for a terminal, and fitted into its columns (H-26, H-51).
 
+use std::fmt::Display;
+
 use coord_core::is_hidden;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -11,7 +13,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// A number as people write it: 65,536.
-pub fn thousands(n: usize) -> String {
+pub fn thousands(n: impl Display) -> String {
     let digits = n.to_string();
     let grouped = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
     grouped.collect::<Vec<_>>().join(",")

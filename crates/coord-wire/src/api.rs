@@ -244,6 +244,9 @@ pub struct InstallRecord {
     /// Absolute path of `notify-send`, found in the same way.
     #[serde(default)]
     pub notify_send: Option<String>,
+    /// Absolute path of git, found in the same way.
+    #[serde(default)]
+    pub git: Option<String>,
     /// The values of [`RECORDED_VARIABLES`] at the installation. A coordinator that a hook starts gets
     /// these instead of the session's (H-48). Empty in the record of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

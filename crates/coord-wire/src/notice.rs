@@ -170,6 +170,9 @@ pub struct Notice {
     /// Its place in tmux, `work:api.1`, or `headless`.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "where")]
     pub place: Option<String>,
+    /// What a session that crashed or was interrupted left unfinished: `12 changed, 2 new`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
     /// Since when, as RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,

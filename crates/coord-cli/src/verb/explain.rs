@@ -9,6 +9,7 @@ use coord_model::{MessageId, NeedId, RequestId};
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::{self, Line, Of, Wanted};
 use coord_view::list::shown_name;
+use coord_view::work;
 use coord_wire::inspect::Session;
 
 use crate::context::Context;
@@ -73,6 +74,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
                 "rule": session.rule,
                 "because": session.because,
                 "evidence": session.evidence,
+                "git": session.git,
                 "disagreement": session.disagreement,
                 "needs_operator": session.needs_operator,
                 "hold": session.hold,
@@ -204,6 +206,10 @@ fn text(
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
         let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
         writeln!(out, "  seen      {source}: {fact}  {ago}")?;
+    }
+    if let Some(git) = &session.git {
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&git.at, context))));
+        writeln!(out, "  work      {}  {ago}", escape(&work::words(&git.work)))?;
     }
     if let Some(disagreement) = &session.disagreement {
         let sources = escape(&disagreement.sources.join(" and "));

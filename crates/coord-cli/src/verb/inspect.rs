@@ -9,6 +9,7 @@ pub(crate) mod usage;
 mod wide;
 
 pub(crate) use coord_view::list::state_name;
+pub(crate) use on_demand::git;
 pub(crate) use session::{facts, needs, standing};
 
 use std::io::{IsTerminal as _, Write};

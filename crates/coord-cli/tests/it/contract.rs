@@ -33,3 +33,4 @@ mod usage;
 mod why;
 mod wire;
 mod words;
+mod work;

@@ -168,6 +168,8 @@ pub enum NoticeWait {
     Failure,
     /// The sender of a former coordinator may still be at work.
     Sender,
+    /// The repository of the session's work is being looked at.
+    Work,
 }
 
 clocks!(none in NoticeWait, NoticeKind, LocalOffset);

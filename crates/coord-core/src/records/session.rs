@@ -32,6 +32,7 @@ use super::turn::{Counts, Starter, Turn};
 use super::usage::SaidUsage;
 use super::wait::{HiddenWaits, Over, Wait};
 use super::wakes::WakeBudget;
+use super::work::WorkLook;
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -161,6 +162,9 @@ pub struct Session {
     /// What it uses, as its status line last said.
     #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
     pub usage: Protected<Option<SaidUsage>>,
+    /// The repository of its work, as it was after its client died.
+    #[serde(default = "Protected::initial", skip_serializing_if = "Option::is_none")]
+    pub work: Protected<Option<WorkLook>>,
     /// Background work at the last Stop.
     pub background: Background,
     /// The typed error of the last StopFailure, until a turn ends well.
@@ -264,6 +268,7 @@ impl Session {
             replies: Protected::initial(),
             over: Protected::initial(),
             usage: Protected::initial(),
+            work: Protected::initial(),
             background: Background::default(),
             failure: None,
             cwd: String::new(),
@@ -367,7 +372,7 @@ impl Session {
             key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
             signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, needs: _, last_need: _, replies: _, failure: _, cwd: _,
             transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
-            starter: _, inbox: _, held: _, counts: _, shown: _, usage: _,
+            starter: _, inbox: _, held: _, counts: _, shown: _, usage: _, work: _,
         } = self;
         (*edge, *last, *turn_id, *left, *tmux, *old_pane) = (None, None, None, None, None, None);
         (*forked_from, *kind, *launch) = (None, None, None);
@@ -494,7 +499,7 @@ impl Session {
 clocks!(struct Session {
     key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
     look, signature, old_signatures, presence, left, turn, turn_id, waits, hidden_waits, under_way, subagents, stall, quota, rest, task, needs, last_need, replies, over,
-    usage, background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
+    usage, work, background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});
 

@@ -35,4 +35,5 @@ mod task;
 mod turns;
 mod usage;
 mod waits;
+mod work;
 mod world;

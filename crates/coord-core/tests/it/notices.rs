@@ -6,7 +6,7 @@ use coord_core::{NoticeStage, NoticeWait};
 use coord_model::{
     Action, ChannelClass, Command, Effect, EndReason, Event, HookKind, Kind, LocalOffset, NeedId,
     NeedKind, NoticeChannel, NoticeKind, NoticeSettings, Proof, QuietHours, Registry,
-    RegistryStatus, SendAnswer, SessionState, Settings, Tell, TellAct, ToolPhase,
+    RegistryStatus, SendAnswer, SessionState, Settings, Tell, TellAct, ToolPhase, Work,
 };
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn};
@@ -466,6 +466,8 @@ fn n_01_a_dismissed_need_is_taken_back() {
     let (intent, _) = world.asked_keeping();
     world.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
     let need = world.session("s1").open_needs().next().expect("a crash").id;
+    let (session, work) = (world.session("s1").key, Box::new(Work::NoRepository));
+    world.take(&Event::WorkSeen { session_id: "s1".into(), session, work });
     let tell = world.asked_of_channel();
     assert_eq!(one(&tell), (need, 0, false), "at once");
     world.answer(&tell, &sent());

@@ -41,6 +41,7 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::WatchRegistry { .. }
         | Effect::ReadTranscript { .. }
         | Effect::ReadTask { .. }
+        | Effect::LookAtWork { .. }
         | Effect::RemoveBody { .. }
         | Effect::LockConfigDir { .. }
         | Effect::Offer { .. }

@@ -48,6 +48,7 @@ impl Installed {
             root: self.world.dir.path().to_str().map(str::to_owned),
             tmux: None,
             notify_send: None,
+            git: None,
             environment: [("HOME", "/recorded"), ("XDG_DATA_HOME", "/recorded/data")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),

@@ -12,11 +12,13 @@ use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
-use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
+use coord_model::{
+    Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, SessionKey, TmuxPane,
+};
 use coord_testkit::FakeDisk;
 use coord_wire::notice::SendRequest;
 
-use super::{LookAt, SharedMachine};
+use super::{LookAt, SharedMachine, WORK_NS};
 
 impl World for SharedMachine {
     type Disk = FakeDisk;
@@ -183,6 +185,12 @@ impl World for SharedMachine {
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
         machine.pending.looks.push((due, LookAt::Task(dir)));
+    }
+
+    fn look_at_work(&mut self, session: SessionKey, _: String) {
+        let mut machine = self.get();
+        let due = machine.now.mono_ns.saturating_add(WORK_NS);
+        machine.pending.looks.push((due, LookAt::Work(session)));
     }
 
     fn take_seen(&mut self) -> Option<Seen> {

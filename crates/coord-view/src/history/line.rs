@@ -3,10 +3,12 @@
 use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
-    Decided, Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
-    Registry, RequestId, STATUS_LINE, Screen, Verdict, Via,
+    ConfigChange, Decided, Decision, Event, Failure, Farewell, NeedId, Outcome, PaneFound,
+    ProcessRef, ProcessSeen, Record, Registry, RequestId, STATUS_LINE, Screen, Verdict, Via,
 };
 use serde::Serialize;
+
+use crate::work;
 
 /// Name of the lines that report decisions.
 pub(super) const DECISION: &str = "Decision";
@@ -113,6 +115,13 @@ impl Line {
         self.tells(session_id, "RequestHookEnded", what);
     }
 
+    fn decides(&mut self, decision: Decision) {
+        let Decision { session_id, rule, saw, did, need, notice } = decision;
+        self.tells(session_id, DECISION, format!("{rule}: {saw} → {did}"));
+        self.needs = need.map(|need| need.id).or(notice).into_iter().collect();
+        self.rule = Some(rule.into_owned());
+    }
+
     fn tells(&mut self, session_id: String, name: &str, detail: String) {
         self.session_id = Some(session_id);
         name.clone_into(&mut self.name);
@@ -137,19 +146,15 @@ pub fn line(record: Record) -> Line {
             line.id = Some(format!("{id:032x}"));
             "over the session's share; only counted".clone_into(&mut line.detail);
         }
-        Event::Decision(decision) => {
-            DECISION.clone_into(&mut line.name);
-            line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
-            line.needs =
-                decision.need.map(|need| need.id).or(decision.notice).into_iter().collect();
-            line.rule = Some(decision.rule.into_owned());
-            line.session_id = Some(decision.session_id);
-        }
+        Event::Decision(decision) => line.decides(decision),
         Event::Proved { session_id, .. } => {
             line.tells(session_id, "Proved", "checked before an action".to_owned());
         }
         Event::Acted { session_id, outcome, .. } => {
             line.tells(session_id, "Acted", outcome_words(&outcome));
+        }
+        Event::WorkSeen { session_id, work, .. } => {
+            line.tells(session_id, "WorkSeen", work::words(&work));
         }
         Event::ResumeClaimed { session_id, process, .. } => {
             let what = format!("pid {} becomes the client", process.pid);
@@ -289,6 +294,10 @@ fn transcript_words(
     interrupted.into_iter().chain(content).chain(failed).collect::<Vec<_>>().join(", ")
 }
 
+fn changes_words(changes: &[ConfigChange]) -> String {
+    changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
     let signal = if has_signal { "an .auto-signal" } else { "no .auto-signal" };
     let stop = match stop {
@@ -389,8 +398,7 @@ fn own(line: &mut Line, event: Event) {
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
         Event::ConfigChanged { changes, .. } => {
-            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            ("ConfigChanged", "coordinator", changes.join(", "))
+            ("ConfigChanged", "coordinator", changes_words(&changes))
         }
         event @ (Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
@@ -406,6 +414,7 @@ fn own(line: &mut Line, event: Event) {
         | Event::Acted { .. }
         | Event::ResumeClaimed { .. }
         | Event::ResumeFailed { .. }
+        | Event::WorkSeen { .. }
         | Event::ReplySeen { .. }
         | Event::RequestHookEnded { .. }
         | Event::Operator { .. } => return,

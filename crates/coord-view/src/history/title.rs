@@ -44,6 +44,7 @@ fn of_own(name: &str) -> Option<&'static str> {
         "PaneSeen" => "screen",
         "TranscriptRead" => "transcript",
         "TaskRead" => "task",
+        "WorkSeen" => "work",
         "CoordinatorStarted" => "coordinator started",
         "Gap" => "coordinator paused",
         "Due" => "time passed",

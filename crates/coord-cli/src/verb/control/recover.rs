@@ -5,16 +5,21 @@ mod end;
 mod follow;
 mod progress;
 
+use std::io::Write as _;
+
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::{self, Wanted};
+use coord_view::list::shown_name;
+use coord_view::work;
 use coord_wire::api::{ACCEPTED, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb};
 use coord_wire::exchange::mono_ns;
 use serde::Serialize;
 
 use super::{How, ask, show};
 use crate::context::Context;
-use crate::out::{Failure, Painter, print_json};
+use crate::out::{Failure, Painter, escape, print_json};
 use crate::verb::completions;
+use crate::verb::inspect::{git, look};
 use end::End;
 use follow::{Follow, Target, Wait};
 
@@ -41,6 +46,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if !args.how.json {
+        show_work(args, context)?;
+    }
     let (began_ns, after_seq) = (mono_ns(), last_seq(context)?);
     let answer = give_orders(args, context)?;
     if args.no_wait || args.how.dry_run {
@@ -67,6 +75,23 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     waited?;
     let are_all_back = answer.results.len() == follow.recovered();
     if are_all_back { result } else { Err(Failure::Told) }
+}
+
+/// Shows what the sessions whose client is gone left in their repositories. Whether a name means a session is
+/// the order's business.
+fn show_work(args: &Args, context: &Context) -> Result<(), Failure> {
+    let looked = args.ids.iter().filter_map(|id| look(Some(id), context).ok());
+    let sessions = looked.flat_map(|looked| looked.answer.sessions);
+    let gone =
+        sessions.filter(|one| one.owner.as_ref().is_none_or(|owner| owner.alive != Some(true)));
+    let mut out = std::io::stdout().lock();
+    for session in gone {
+        if let Some(git) = git(&session, context) {
+            let line = format!("{}: {}", shown_name(&session), work::words(&git.work));
+            writeln!(out, "{}", escape(&line))?;
+        }
+    }
+    Ok(())
 }
 
 /// Sends one order for each session. If a name means no session, no order is given.

@@ -10,40 +10,43 @@ use coord_config::Config;
 use coord_host::registry::Readable;
 use coord_host::transcript::tokens::Tokens;
 use coord_host::work;
+use coord_model::Work;
 use coord_model::stamp::rfc3339;
-use coord_model::{PathCount, Work, WorkFacts};
 use coord_wire::inspect::{Git, Session};
 use coord_wire::usage;
 use rustix::param::clock_ticks_per_second;
 
-use super::usage::grouped;
 use crate::context::Context;
 
 /// How much of the transcripts is read, in bytes.
 const TRANSCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How long the repository is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// Digits of a commit that are shown.
-const COMMIT_CHARS: usize = 7;
 
 /// Looks at what only this moment shows of a session on this machine.
 pub(super) fn look(session: &mut Session, context: &Context) {
-    if session.place.as_ref().is_some_and(|place| place.kind == "elsewhere") {
+    if is_elsewhere(session) {
         return;
     }
     let at = rfc3339(context.now.wall_ms);
     if let Some(tokens) = tokens(session, context, &at) {
         session.usage.get_or_insert_default().tokens = Some(tokens);
     }
-    let cwd = Path::new(&session.cwd);
-    if !cwd.is_absolute() {
-        return;
+    session.git = git(session, context);
+}
+
+/// Looks at the repository that a session on this machine works in; none if it works in none.
+pub(crate) fn git(session: &Session, context: &Context) -> Option<Git> {
+    if is_elsewhere(session) {
+        return None;
     }
-    let work = match work::find_git(&[]) {
-        Ok(git) => work::look(&git, cwd, LOOK),
-        Err(why) => Work::Unknown { why },
-    };
-    session.git = (work != Work::NoRepository).then_some(Git { at, work });
+    let work = work::look_at(&context.git_places(), Path::new(&session.cwd), LOOK);
+    let at = rfc3339(context.now.wall_ms);
+    (work != Work::NoRepository).then_some(Git { at, work })
+}
+
+fn is_elsewhere(session: &Session) -> bool {
+    session.place.as_ref().is_some_and(|place| place.kind == "elsewhere")
 }
 
 fn tokens(session: &Session, context: &Context, at: &str) -> Option<usage::Tokens> {
@@ -69,92 +72,4 @@ fn forked_ms(session: &Session, context: &Context) -> Option<u64> {
     let ticks = session.owner.as_ref()?.start_time;
     let since_boot_ms = ticks.saturating_mul(1000).checked_div(clock_ticks_per_second())?;
     Some(context.here.boot_at_ms.saturating_add(since_boot_ms))
-}
-
-/// A repository in one line.
-pub(super) fn git_words(git: &Git) -> String {
-    match &git.work {
-        Work::Facts(facts) => facts_words(facts),
-        Work::NoRepository => "none".to_owned(),
-        Work::NotOurs => "not looked at: it belongs to another user".to_owned(),
-        Work::Unknown { why } => format!("not known: {why}"),
-    }
-}
-
-fn facts_words(facts: &WorkFacts) -> String {
-    let WorkFacts { branch, head, operation, .. } = facts;
-    let head = head.as_ref().map(|head| head.chars().take(COMMIT_CHARS).collect::<String>());
-    let branch = branch.clone().unwrap_or_else(|| "no branch".to_owned());
-    let begin = [branch, head.unwrap_or_else(|| "no commit yet".to_owned())].join(" ");
-    let operation = operation.map(|operation| {
-        use coord_model::Operation::{Am, Bisect, CherryPick, Merge, Rebase, Revert};
-        let name = match operation {
-            Merge => "merge",
-            Rebase => "rebase",
-            CherryPick => "cherry-pick",
-            Revert => "revert",
-            Bisect => "bisect",
-            Am => "am",
-        };
-        format!("{name} in progress")
-    });
-    let parts = [Some(begin), operation, Some(counts(facts))];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
-}
-
-fn counts(facts: &WorkFacts) -> String {
-    if facts.is_clean() {
-        return "clean".to_owned();
-    }
-    let named = [
-        (facts.staged, "staged"),
-        (facts.changed, "changed"),
-        (facts.conflicted, "in conflict"),
-        (facts.untracked, "new"),
-    ];
-    let words = |(count, name): (Option<PathCount>, &str)| match count {
-        None => Some(format!("{name} not known")),
-        Some(PathCount { n: 0, is_at_least: false }) => None,
-        Some(PathCount { n, is_at_least: true }) => Some(format!("at least {} {name}", grouped(n))),
-        Some(PathCount { n, is_at_least: false }) => Some(format!("{} {name}", grouped(n))),
-    };
-    named.into_iter().filter_map(words).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use coord_model::Operation;
-
-    //
-    #[test]
-    fn q_04_a_repository_reads_as_a_person_would_say_it() {
-        let none = Some(PathCount::exactly(0));
-        let facts = WorkFacts {
-            root: "/w".to_owned(),
-            branch: Some("main".to_owned()),
-            head: Some("4f2c1aa9d1e4b7a8f216c0e5d4a7b90".to_owned()),
-            operation: None,
-            staged: none,
-            changed: none,
-            conflicted: none,
-            untracked: none,
-            why_unknown: None,
-        };
-        let words = |facts| git_words(&Git { at: String::new(), work: Work::Facts(facts) });
-        assert_eq!(words(facts.clone()), "main 4f2c1aa · clean");
-        let busy = WorkFacts {
-            operation: Some(Operation::Rebase),
-            staged: Some(PathCount::exactly(3)),
-            changed: Some(PathCount { n: 12_000, is_at_least: true }),
-            untracked: None,
-            branch: None,
-            ..facts.clone()
-        };
-        assert_eq!(
-            words(busy),
-            "no branch 4f2c1aa · rebase in progress · 3 staged, at least 12,000 changed, new not known"
-        );
-        assert_eq!(words(WorkFacts { head: None, ..facts }), "main no commit yet · clean");
-    }
 }

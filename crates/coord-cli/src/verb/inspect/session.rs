@@ -5,9 +5,9 @@ use std::io::Write;
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Kind, SessionState};
 use coord_view::list::shown_name;
+use coord_view::work;
 use coord_wire::inspect::{self, Need, Session, Subagent, SubagentState};
 
-use super::on_demand::git_words;
 use super::{age_s, colour, state_name, tilde, usage};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, wrapped};
@@ -218,7 +218,7 @@ pub(super) fn depth(
         row(out, name, &words)?;
     }
     if let Some(git) = &session.git {
-        row(out, "git", &git_words(git))?;
+        row(out, "git", &work::words(&git.work))?;
     }
     let mut title = "evidence";
     for evidence in &session.evidence {

@@ -2,6 +2,7 @@
 
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Decimal, Kind};
+use coord_view::text::thousands;
 use coord_wire::inspect::Session;
 use coord_wire::usage::{Limit, Tokens, Usage};
 
@@ -31,7 +32,7 @@ pub(super) fn rows(session: &Session, context: &Context) -> Vec<(&'static str, S
         Some(format!("{name}{}", said(&model.source, &model.at)))
     });
     let context_words = usage.context.as_ref().map(|window| {
-        let of = window.size.map(|size| format!(" of {} tokens", grouped(size.whole())));
+        let of = window.size.map(|size| format!(" of {} tokens", thousands(size.whole())));
         let of = of.unwrap_or_default();
         format!("{}{of}{}", percent(window.percent), said(&window.source, &window.at))
     });
@@ -98,9 +99,9 @@ fn tokens(tokens: &Tokens) -> String {
 /// A number with its size as a letter.
 fn short(number: u64) -> String {
     match number {
-        0..=9_999 => grouped(number),
+        0..=9_999 => thousands(number),
         10_000..=999_999 => format!("{}k", number / 1_000),
-        _ => format!("{}.{}M", grouped(number / 1_000_000), number / 100_000 % 10),
+        _ => format!("{}.{}M", thousands(number / 1_000_000), number / 100_000 % 10),
     }
 }
 
@@ -109,20 +110,7 @@ fn dollars(usd: Decimal) -> String {
     if cents == 0 && 0 < usd.0 {
         return "under $0.01".to_owned();
     }
-    format!("${}.{:02}", grouped(cents / 100), cents % 100)
-}
-
-/// A number with a comma after each three digits.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if 0 < at && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    format!("${}.{:02}", thousands(cents / 100), cents % 100)
 }
 
 #[cfg(test)]
@@ -133,7 +121,7 @@ mod tests {
     fn numbers_read_as_people_write_them() {
         for (number, words) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")]
         {
-            assert_eq!(grouped(number), words);
+            assert_eq!(thousands(number), words);
         }
         let usd = |millionths| dollars(Decimal(millionths));
         assert_eq!([usd(0), usd(2_400), usd(2_410_000)], ["$0.00", "under $0.01", "$2.41"]);

@@ -32,6 +32,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         root: context.root.as_deref().map(text).transpose()?,
         tmux: on_path("tmux").as_deref().map(text).transpose()?,
         notify_send: on_path("notify-send").as_deref().map(text).transpose()?,
+        git: on_path("git").as_deref().map(text).transpose()?,
         environment: context.recorded_variables()?,
         client: client::executable().as_deref().map(text).transpose()?,
     };

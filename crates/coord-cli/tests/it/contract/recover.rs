@@ -19,18 +19,23 @@ use super::harness::{Harness, Tmux};
 /// would need.
 fn acting(mode: &str) -> (Home, Coordinator) {
     let home = Home::new();
+    home.write_config(&quick(&home, mode));
+    install(&home);
+    let coordinator = Coordinator::start(&home);
+    (home, coordinator)
+}
+
+/// A configuration for the tests' tmux servers, without the waits that a person would need.
+pub(super) fn quick(home: &Home, mode: &str) -> String {
     let uid = rustix::process::geteuid().as_raw();
     let sockets = home.tmp().join(format!("tmux-{uid}"));
-    home.write_config(&format!(
+    format!(
         "[tracking]\nconfig_dirs = ['{}']\ntmux_sockets = ['{}']\ninterrupted_within = '1h'\n\
          settle = '1s'\nsweep = '1s'\n[recovery]\nmode = '{mode}'\ncooldown_failure = '1s'\n\
          keys_quiet = '1s'\nidle_quiet = '1s'\nverified_after = '1s'\n",
         home.config_dir().display(),
         sockets.display()
-    ));
-    install(&home);
-    let coordinator = Coordinator::start(&home);
-    (home, coordinator)
+    )
 }
 
 /// A session that crashed in a shell; coord resumes it as a client that runs these lines of shell. Its
@@ -80,7 +85,7 @@ fn new_id() -> String {
     format!("{number:04}-of-{}", std::process::id())
 }
 
-fn has_seen_pane(session: &Session) -> bool {
+pub(super) fn has_seen_pane(session: &Session) -> bool {
     session.evidence.iter().any(|one| one.fact.starts_with("pane "))
 }
 

@@ -4,7 +4,7 @@ use coord_model::{
     Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, Farewell, HookEvent,
     HookKind, Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen,
     QueueEvent, Registry, RegistryEntry, RegistryStatus, RequestId, Same, Screen, Sender,
-    SessionKey, Settings, StartSource, TaskFound, ToolPhase, Via,
+    SessionKey, Settings, StartSource, TaskFound, ToolPhase, Via, Work,
 };
 
 use crate::world::{
@@ -432,6 +432,17 @@ fn message() -> Symbol {
     one("message sent to a program", queue_event(QueueEvent::Sent(new)))
 }
 
+/// The repository of a session is looked at: of one that waits for it, if there is one.
+fn work() -> Symbol {
+    Symbol::new("work looked at", |world| {
+        let sessions = || world.state.sessions();
+        let of = sessions().find(|one| one.work.is_some()).or_else(|| sessions().next());
+        let session = of.map_or(SessionKey(1), |one| one.key);
+        let (session_id, work) = ("s1".into(), Box::new(Work::NotOurs));
+        vec![Event::WorkSeen { session_id, session, work }]
+    })
+}
+
 fn coordinator() -> Vec<Symbol> {
     let lock = |held| Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held };
     vec![
@@ -440,6 +451,7 @@ fn coordinator() -> Vec<Symbol> {
         transcript("transcript holds the signature", None, Some(true)),
         limit("transcript ends at a limit of an hour", 3_600_000),
         limit("transcript ends at a limit of a year", 365 * 86_400_000),
+        work(),
         task("task signalled", Some(7), None),
         task("task stopped", None, Some("lunch")),
         task("task neither signalled nor stopped", None, None),

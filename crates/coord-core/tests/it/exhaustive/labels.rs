@@ -48,6 +48,7 @@ labels! { EVENTS, of_event(Event):
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, .. } => "pane unreadable after death",
     Event::TranscriptRead { .. } => "transcript",
     Event::TaskRead { .. } => "task",
+    Event::WorkSeen { .. } => "work",
     Event::Message { .. } => "message",
     Event::Operator { .. } => "operator",
     Event::ReplySeen { .. } => "reply seen",
