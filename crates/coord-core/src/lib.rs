@@ -83,8 +83,8 @@ pub use request::NotAnswerable;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
 pub use run::{
     Complaint, Ended, ErrorText, ExitReason, ExitStatus, Judged, KillSet, Provider, ResultSeen,
-    Role, Run, RunAct, RunCause, RunEvent, RunLimits, RunNote, RunOutcome, RunRoot, RunState,
-    RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
+    ResultUsage, Role, Run, RunAct, RunCause, RunEvent, RunLimits, RunNote, RunOutcome, RunRoot,
+    RunState, RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
     tree_seen,
 };
 pub use status::changes_when;

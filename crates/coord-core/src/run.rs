@@ -20,7 +20,9 @@ use alloc::vec::Vec;
 use coord_model::{Awake, Moment, Signal};
 
 use crate::records::Hold;
-pub use event::{ExitReason, ResultSeen, RunAct, RunEvent, RunNote, RunTasks, StreamFact};
+pub use event::{
+    ExitReason, ResultSeen, ResultUsage, RunAct, RunEvent, RunNote, RunTasks, StreamFact,
+};
 pub use lifecycle::{RunCause, RunState};
 pub use outcome::{Complaint, Ended, ErrorText, ExitStatus, Judged, Provider, RunOutcome, judge};
 use post_result::Verdict;
@@ -118,6 +120,7 @@ pub struct Run {
     has_stream: bool,
     last_result: Option<(Awake, ResultSeen)>,
     results: u32,
+    used: Option<(Moment, ResultUsage)>,
     eof: Option<Awake>,
     /// When what deferred the countdowns ended. They start again from here (S3-05).
     rearmed: Awake,
@@ -187,6 +190,7 @@ impl Run {
             has_stream: false,
             last_result: None,
             results: 0,
+            used: None,
             eof: None,
             rearmed: at,
             tools: Vec::new(),
@@ -245,6 +249,11 @@ impl Run {
     /// Number of result lines so far.
     pub fn results(&self) -> u32 {
         self.results
+    }
+
+    /// What it has used, and when it said so; none before the first result.
+    pub fn used(&self) -> Option<&(Moment, ResultUsage)> {
+        self.used.as_ref()
     }
 
     /// The background work that the client lists.

@@ -7,10 +7,13 @@
 
 mod json;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coord_core::{ResultSeen, RunTasks, StreamFact};
+use coord_core::{ResultSeen, ResultUsage, RunTasks, StreamFact};
+use coord_model::TokenCounts;
 use memchr::memmem;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use json::{digest, each, fields, flag, is_object, number, text};
@@ -42,8 +45,17 @@ const ROW: [&str; 11] = [
     "response",
 ];
 /// The fields that are read only of a result line.
-const RESULT: [&str; 5] =
-    ["is_error", "subtype", "terminal_reason", "api_error_status", "num_turns"];
+const RESULT: [&str; 7] = [
+    "is_error",
+    "subtype",
+    "terminal_reason",
+    "api_error_status",
+    "num_turns",
+    "total_cost_usd",
+    "modelUsage",
+];
+/// Longest list of models that is read, in bytes.
+const MODELS_BYTES_MAX: usize = 64 * 1024;
 
 /// The facts in a line; none if the line is no object.
 pub fn facts_of(line: &[u8]) -> Vec<StreamFact> {
@@ -171,7 +183,7 @@ fn call_of(request: &RawValue) -> Option<u64> {
 }
 
 fn result_in(line: &[u8]) -> Option<ResultSeen> {
-    let [is_error, subtype, reason, status, turns] = fields(line, &RESULT)?;
+    let [is_error, subtype, reason, status, turns, cost, models] = fields(line, &RESULT)?;
     let whole = |field: Option<&RawValue>| field.and_then(number).map(|count| count.as_secs());
     let named = |field: Option<&RawValue>| match field.filter(|field| field.get() != "null") {
         Some(field) => word(field).unwrap_or_else(|| String::from("unknown")),
@@ -183,8 +195,46 @@ fn result_in(line: &[u8]) -> Option<ResultSeen> {
         terminal_reason: named(reason),
         api_error_status: whole(status).and_then(|status| u16::try_from(status).ok()),
         turns: whole(turns).and_then(|turns| u32::try_from(turns).ok()).unwrap_or(0),
+        used: ResultUsage {
+            cost_usd: cost.and_then(|cost| serde_json::from_str(cost.get()).ok()),
+            tokens: models.and_then(tokens_in),
+        },
         subtype,
     })
+}
+
+/// What one model was used for.
+#[derive(Deserialize)]
+struct ModelUsage {
+    #[serde(rename = "inputTokens")]
+    input: u64,
+    #[serde(rename = "outputTokens")]
+    output: u64,
+    #[serde(rename = "cacheReadInputTokens")]
+    cache_read: u64,
+    #[serde(rename = "cacheCreationInputTokens")]
+    cache_creation: u64,
+}
+
+/// The tokens of all models; none if a number is missing.
+fn tokens_in(models: &RawValue) -> Option<TokenCounts> {
+    let json = Some(models.get()).filter(|json| json.len() <= MODELS_BYTES_MAX)?;
+    let models: BTreeMap<String, ModelUsage> = serde_json::from_str(json).ok()?;
+    let (n_models, mut counts) = (models.len(), TokenCounts::default());
+    for used in models.values() {
+        let sums = [
+            (&mut counts.input, used.input),
+            (&mut counts.output, used.output),
+            (&mut counts.cache_read, used.cache_read),
+            (&mut counts.cache_creation, used.cache_creation),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
+    let only = models.into_keys().next().filter(|_| n_models == 1);
+    counts.model = only.filter(|name| name.chars().count() <= TokenCounts::MODEL_CHARS_MAX);
+    Some(counts)
 }
 
 /// A name or an id from the client, if it is safe to show and to keep.

@@ -11,11 +11,14 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use child::Started;
-use coord_core::{ErrorText, ExitReason, ExitStatus, Run, RunAct, RunEvent, RunRoot, StreamFact};
+use coord_core::{
+    ErrorText, ExitReason, ExitStatus, ResultUsage, Run, RunAct, RunEvent, RunRoot, StreamFact,
+};
 use coord_host::process;
 use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Moment, ProcessRef};
 use coord_wire::run::{RUN_VERSION, RunBackground, RunBegin, RunHold, RunLine, RunShown};
+use coord_wire::usage::{Cost, RESULT, Tokens};
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use streams::Waits;
 
@@ -382,6 +385,7 @@ impl Supervisor<'_> {
                 until: rfc3339(self.hold_until_ms),
             }
         });
+        let (cost, tokens) = self.run.used().map(used).unwrap_or_default();
         let shown = RunShown {
             state: state.word().to_owned(),
             since: rfc3339(since.wall_ms),
@@ -392,6 +396,8 @@ impl Supervisor<'_> {
                 tasks: tasks.shells.saturating_add(tasks.others),
                 subagents: tasks.subagents,
             },
+            cost,
+            tokens,
         };
         self.record.show(shown, now.awake);
     }
@@ -399,6 +405,13 @@ impl Supervisor<'_> {
 
 /// Difference in milliseconds up to which a shown cap does not change.
 const UNTIL_JITTER_MS: u64 = 1_000;
+
+/// What a run has used, with its source and its time.
+fn used((at, used): &(Moment, ResultUsage)) -> (Option<Cost>, Option<Tokens>) {
+    let (source, at) = (RESULT.to_owned(), rfc3339(at.wall_ms));
+    let cost = used.cost_usd.map(|usd| Cost { usd, source: source.clone(), at: at.clone() });
+    (cost, used.tokens.clone().map(|counts| Tokens { counts, source, at }))
+}
 
 fn ended(status: WaitStatus) -> Option<ExitStatus> {
     let code = status.exit_status().map(ExitStatus::Code);

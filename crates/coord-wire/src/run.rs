@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::ProcessRef;
 
+use crate::usage::{Cost, Tokens};
+
 /// Version number of the lines.
 pub const RUN_VERSION: u32 = 1;
 
@@ -89,6 +91,12 @@ pub struct RunShown {
     pub hold: Option<RunHold>,
     /// The background work that the run lists.
     pub background: RunBackground,
+    /// The cost so far, as its newest result says it; none before the first result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// The tokens so far, as its newest result says them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
 }
 
 /// Background work of a run.

@@ -4,6 +4,9 @@
 use coord_model::{Decimal, TokenCounts};
 use serde::{Deserialize, Serialize};
 
+/// The source of what a headless run says in its result.
+pub const RESULT: &str = "result";
+
 /// What a session uses.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -35,7 +38,7 @@ pub struct Model {
 }
 
 /// Tokens that a session has used.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// The counts.
     #[serde(flatten)]
@@ -60,7 +63,7 @@ pub struct Context {
 }
 
 /// What a session has cost since its process started, or since /clear.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// In US dollars, as the client computes it.
     pub usd: Decimal,

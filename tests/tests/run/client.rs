@@ -3,6 +3,7 @@
 
 use crate::case::{A_WHILE, Case};
 use coord_tests::client::{VERSION, headless_text, program, result, stream, surround};
+use coord_tests::coord::coord;
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::process::{Finished, Running};
 use rustix::process::Signal;
@@ -42,6 +43,28 @@ fn assert_came_to(case: &Case, finished: &Finished, code: i32, reason: &str, out
     case.assert_not_forced();
 }
 
+/// the run is shown with the numbers of its client's result.
+#[track_caller]
+fn says_what_it_used(case: &Case, result: &Value) {
+    let shown = case.run_shown();
+    let models = result["modelUsage"].as_object().expect("models");
+    let (model, used) = models.iter().next().expect("a model");
+    assert_eq!((models.len(), &shown["tokens"]["model"]), (1, &model.as_str().into()), "{shown}");
+    for (name, field) in [
+        ("inputTokens", "input"),
+        ("outputTokens", "output"),
+        ("cacheReadInputTokens", "cache_read"),
+        ("cacheCreationInputTokens", "cache_creation"),
+    ] {
+        assert_eq!(shown["tokens"][field], used[name], "{shown} {result}");
+    }
+    let cost = |value: &Value| (value.as_f64().expect("a cost") * 1e6).round();
+    assert_eq!(cost(&shown["cost"]["usd"]), cost(&result["total_cost_usd"]), "{shown} {result}");
+    let id = case.lines()[0]["run_id"].as_str().expect("an id").to_owned();
+    let inspected = coord(&case.home, &["inspect", &id]).expect_success().stdout;
+    assert!(inspected.contains(" out · result, "), "{inspected}");
+}
+
 //
 pub(crate) fn a_turn() {
     let (case, finished) = run([Turn::text("Hello there.")], &[]);
@@ -49,6 +72,7 @@ pub(crate) fn a_turn() {
     let line = result(&finished);
     assert_eq!((&line["result"], &line["num_turns"]), (&"Hello there.".into(), &1.into()));
     assert_eq!(case.run_shown()["session_id"], line["session_id"]);
+    says_what_it_used(&case, &line);
     assert_eq!(case.ended()["stdout_bytes"], finished.stdout.len());
     assert!(case.left().is_empty());
     // Its text output is what it is without coord.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use coord_model::Signal;
+use coord_model::{Decimal, Signal, TokenCounts};
 
 use super::{ErrorText, ExitStatus, TreeSeen};
 
@@ -98,6 +98,17 @@ pub struct ResultSeen {
     pub api_error_status: Option<u16>,
     /// `num_turns`.
     pub turns: u32,
+    /// What the run has used so far. Nothing is judged by it.
+    pub used: ResultUsage,
+}
+
+/// What a run has used, as the newest result line says it. The client adds up from the start of its process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResultUsage {
+    /// `total_cost_usd`.
+    pub cost_usd: Option<Decimal>,
+    /// `modelUsage`, summed over the models. The model is named if there is one only.
+    pub tokens: Option<TokenCounts>,
 }
 
 /// An event that a run reacts to.

@@ -87,6 +87,7 @@ impl Run {
                 // A request that concerns no call ends with its turn, because no line reports its answer.
                 self.controls.retain(|(_, call)| call.is_some());
                 self.last_result = Some((at, result.clone()));
+                self.used = Some((now, result.used.clone()));
                 let because = format!("result {}, {}", self.results, result.terminal_reason);
                 self.enter(RunCause::Result, &because, now, acts);
             }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use coord_core::{ResultSeen, RunTasks, StreamFact};
+use coord_core::{ResultSeen, ResultUsage, RunTasks, StreamFact};
+use coord_model::{Decimal, TokenCounts};
 
 use super::facts_of;
 
@@ -141,6 +142,7 @@ fn words_of(name: &str) -> String {
                 terminal_reason,
                 api_error_status,
                 turns,
+                used: _,
             }) => {
                 let status = api_error_status.map_or_else(String::new, |code| format!(":{code}"));
                 format!("result:{subtype}:{is_error}:{terminal_reason}{status}:{turns}")
@@ -233,6 +235,46 @@ fn the_order_of_keys_does_not_matter_and_the_last_of_two_counts() {
     assert!(is_result(r#"{"type":"user","type":"result"}"#));
     assert!(!is_result(r#"{"type":"result","type":"user"}"#));
     assert!(is_result(r#"{"\u0074ype":"r\u0065sult"}"#), "as the client's own language reads it");
+}
+
+// Q-01: what the result says of the whole run, summed over models; what is missing is unknown, and never 0.
+#[test]
+fn q_01_a_result_says_what_the_run_has_used() {
+    let used = |line: &str| {
+        let facts = facts_of(line.as_bytes());
+        let [StreamFact::Result(result)] = &facts[..] else { panic!("{facts:?}") };
+        result.used.clone()
+    };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/stream/subagent_background_two_results.jsonl");
+    let stream = std::fs::read_to_string(path).unwrap();
+    let results: Vec<_> = stream.lines().filter(|line| is_result(line)).map(used).collect();
+    let tokens = TokenCounts {
+        input: 500,
+        output: 50,
+        model: Some("claude-opus-5-5".to_owned()),
+        ..TokenCounts::default()
+    };
+    let expected = ResultUsage { cost_usd: Some(Decimal(3_000)), tokens: Some(tokens) };
+    assert_eq!(results, [expected.clone(), expected]);
+    let one = |n: u64| {
+        format!(
+            "{{\"inputTokens\":{n},\"outputTokens\":2,\"cacheReadInputTokens\":3,\"cacheCreationInputTokens\":4,\"costUSD\":1}}"
+        )
+    };
+    let two =
+        format!("{{\"type\":\"result\",\"modelUsage\":{{\"a\":{},\"b\":{}}}}}", one(1), one(10));
+    let tokens = used(&two).tokens.unwrap();
+    assert_eq!((tokens.input, tokens.output, tokens.cache_read), (11, 4, 6));
+    assert_eq!((tokens.cache_creation, tokens.model), (8, None));
+    for unknown in [
+        r#"{"type":"result"}"#,
+        r#"{"type":"result","total_cost_usd":"free","modelUsage":[]}"#,
+        r#"{"type":"result","total_cost_usd":null,"modelUsage":{"a":{"inputTokens":1}}}"#,
+        r#"{"type":"result","modelUsage":{"a":{"inputTokens":-1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4}}}"#,
+    ] {
+        assert_eq!(used(unknown), ResultUsage::default(), "{unknown}");
+    }
 }
 
 #[test]

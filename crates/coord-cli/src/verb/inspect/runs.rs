@@ -8,6 +8,7 @@ use coord_run::runs;
 use coord_view::list::state_words;
 use coord_wire::run::{Run, RunLine};
 
+use super::usage::{dollars, tokens};
 use super::{age_s, tilde};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit_end, print_json};
@@ -82,6 +83,13 @@ pub(super) fn depth(
     }
     if run.shown.results > 0 {
         row("results", &run.shown.results.to_string())?;
+    }
+    if let Some(cost) = &run.shown.cost {
+        let ago = age(age_s(&cost.at, context));
+        row("cost", &format!("{} · {}, {ago} ago", dollars(cost.usd), cost.source))?;
+    }
+    if let Some(used) = &run.shown.tokens {
+        row("tokens", &format!("{}, {} ago", tokens(used), age(age_s(&used.at, context))))?;
     }
     let background = run.shown.background;
     if background.tasks > 0 || background.subagents > 0 {

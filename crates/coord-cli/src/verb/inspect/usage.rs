@@ -4,7 +4,7 @@ use coord_model::stamp::parse_rfc3339;
 use coord_model::{Decimal, Kind};
 use coord_view::text::thousands;
 use coord_wire::inspect::Session;
-use coord_wire::usage::{Limit, Tokens, Usage};
+use coord_wire::usage::{Limit, RESULT, Tokens, Usage};
 
 use super::{age_s, clock_time};
 use crate::context::Context;
@@ -82,13 +82,14 @@ pub(crate) fn percent(share: Decimal) -> String {
     format!("{}%", share.whole())
 }
 
-/// Tokens that were used. The client may note an answer before it is complete, so output is "at least".
-fn tokens(tokens: &Tokens) -> String {
+/// Tokens that were used. In a transcript, the client may note an answer before it is complete, so output is "at least".
+pub(super) fn tokens(tokens: &Tokens) -> String {
     let counts = &tokens.counts;
     let cached = counts.cache_creation.saturating_add(counts.cache_read);
     let partial = if counts.is_partial { "at least " } else { "" };
+    let output = if tokens.source == RESULT { "" } else { "at least " };
     format!(
-        "{partial}{} in, {partial}{} cached, at least {} out · {}",
+        "{partial}{} in, {partial}{} cached, {output}{} out · {}",
         short(counts.input),
         short(cached),
         short(counts.output),
@@ -105,7 +106,7 @@ fn short(number: u64) -> String {
     }
 }
 
-fn dollars(usd: Decimal) -> String {
+pub(super) fn dollars(usd: Decimal) -> String {
     let cents = usd.hundredths();
     if cents == 0 && 0 < usd.0 {
         return "under $0.01".to_owned();
