@@ -82,6 +82,25 @@ impl<T: Copy + Into<u64> + From<u32> + TryFrom<u64>> Kind for Count<T> {
     }
 }
 
+/// A share in percent; none for 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(pub Option<u32>);
+
+impl Kind for Percent {
+    fn takes() -> String {
+        "a whole number from 0 to 100".to_owned()
+    }
+
+    fn read(toml: Value) -> Option<Self> {
+        let share = u32::try_from(toml.as_integer()?).ok().filter(|share| *share <= 100)?;
+        Some(Self((0 < share).then_some(share)))
+    }
+
+    fn text(&self) -> String {
+        self.0.unwrap_or_default().to_string()
+    }
+}
+
 /// One of a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word<T>(pub T);

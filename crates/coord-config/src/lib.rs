@@ -20,7 +20,7 @@ use coord_model::{ConfigChange, Mode, Settings};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use error::ConfigError;
 use error::{Place, line_of};
-pub use kinds::{Count, Ms, Paths, PromptBy, Texts, Wake, Word, duration_ms};
+pub use kinds::{Count, Ms, Paths, Percent, PromptBy, Texts, Wake, Word, duration_ms};
 pub use notice_kinds::{Delays, Hours, NoticeKinds};
 use serde::Deserialize as _;
 use tables::{AgentTable, ChannelTable, Keys as _};

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::agents::{AgentConfig, Command, Name};
 use crate::channels::{ChannelConfig, ChannelType, Detail};
-use crate::kinds::{Count, Kind, Ms, Paths, PromptBy, Text, Texts, Wake, Word};
+use crate::kinds::{Count, Kind, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word};
 use crate::notice_kinds::{AbsolutePath, Delays, Flag, Hours, NoticeKinds, Program};
 use crate::{Effective, Key, Table};
 
@@ -228,6 +228,8 @@ config! {
 
     /// Unattended sessions at a usage limit.
     "quota" quota: Quota {
+        /// Share of a usage limit, in percent, from which a session that uses it needs you; 0: never.
+        need_at: Percent => settings.quota.need_at_percent;
         /// Wait before a session is woken if the end of its limit is unknown; doubled after each wake.
         probe_after: Ms => settings.quota.probe_after_ms;
         /// Longest wait before a session is woken if the end of its limit is unknown.

@@ -100,6 +100,7 @@ impl State {
                     .chain(registry::interrupted_at(session))
                     .chain(self.removed_elsewhere(session))
                     .chain(self.quota_at(session))
+                    .chain(self.near_limit_until(session))
                     .chain(self.rest_at(session))
                     .chain(request::hidden_until(session))
                     .min()

@@ -16,6 +16,7 @@ use coord_model::{
 use crate::effects::Effects;
 use crate::fusion::{self, Doing};
 use crate::records::{NEVER, Need, Obstacle, Pending, Session, Stage, State, Wait, WaitKind};
+use crate::usage::NearLimit;
 
 /// A reason that the facts show now.
 struct Reason {
@@ -147,6 +148,10 @@ impl State {
         }
         if let Some(flag) = &session.recovery.needs_operator {
             add(NeedKind::NeedsOperator, flag.since, &format!("needs you: {}", flag.reason));
+        }
+        let near = self.near_limit(session).filter(|near| at.awake < near.until);
+        if let Some(NearLimit { name, percent, since, .. }) = near {
+            add(NeedKind::UsageLimit, since, &format!("used {percent}% of its {name} limit"));
         }
         let has_given_up = session.recovery.needs_operator.is_some();
         match session.shown.state {

@@ -82,7 +82,7 @@ pub enum NeedKind {
     Login,
     /// The account must be paid.
     Billing,
-    /// A usage limit has been reached, and nothing tells when it ends.
+    /// A usage limit has been reached, and nothing tells when it ends; or one is almost reached.
     UsageLimit,
     /// The client crashed, and the session is not recovered automatically.
     Crashed,

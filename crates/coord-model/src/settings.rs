@@ -175,6 +175,8 @@ pub struct QuotaLimits {
     pub probe_delay_max_ms: u64,
     /// Number of failed probes after which a person is asked.
     pub probes: u32,
+    /// Share of a usage limit, in percent, from which a session that uses it needs a person; none: never.
+    pub need_at_percent: Option<u32>,
 }
 
 impl Default for QuotaLimits {
@@ -185,6 +187,7 @@ impl Default for QuotaLimits {
             service_after_ms: 300_000,
             probe_delay_max_ms: 2 * 3_600_000,
             probes: 5,
+            need_at_percent: None,
         }
     }
 }

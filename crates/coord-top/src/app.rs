@@ -258,6 +258,10 @@ impl App {
                 self.rows.toggle_directories();
                 self.key_at = None;
             }
+            KeyCode::Char('o') => {
+                self.rows.next_number();
+                self.key_at = None;
+            }
             KeyCode::Char('n') => return Some(run_line("next", None)),
             KeyCode::Char('b') => return Some(run_line("back", None)),
             KeyCode::Char(key @ ('a' | 'd' | '1'..='9')) => {

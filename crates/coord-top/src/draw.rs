@@ -24,17 +24,18 @@ const DETAIL_NAME: u16 = 11;
 /// Columns of the clock, as in 14:12.
 const CLOCK: u16 = 5;
 
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("j k ↓ ↑", "move"),
     ("g G", "first, last"),
     ("Ctrl-d Ctrl-u", "ten rows down, up"),
     ("Enter", "go to its pane; top keeps running"),
     ("n b", "go to the one that waits longest; return"),
-    ("/ Esc", "filter by name, state or directory; all again"),
+    ("/ Esc", "filter by name, state, directory or context>80; all again"),
     ("e v", "explain; events"),
     ("p", "its screen, read-only"),
     ("m", "send it a message"),
     ("s", "group by directory"),
+    ("o", "order by context, by cost"),
     ("R H", "recover, hold (in coordctl top)"),
     ("a d 1-9", "answer (in coordctl top)"),
     ("Ctrl-z", "suspend"),

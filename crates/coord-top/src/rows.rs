@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_view::list::{List, Row};
+use coord_view::list::{Bound, List, Number, Row};
 
 /// A row, and the head above its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,18 @@ pub(crate) struct Placed {
     pub(crate) head: String,
     /// The row.
     pub(crate) row: Row,
+}
+
+/// How rows are grouped, and ordered within their group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Grouping {
+    /// By who needs whom.
+    #[default]
+    Groups,
+    /// By directory.
+    Directories,
+    /// Not at all; ordered by a number.
+    Number(Number),
 }
 
 /// The rows that are shown.
@@ -24,8 +36,8 @@ pub(crate) struct Rows {
     at: usize,
     /// Lower case; empty for all rows.
     filter: String,
-    /// Whether the rows are grouped by directory.
-    by_directory: bool,
+    /// How the rows are grouped.
+    grouping: Grouping,
     /// The first row that is drawn.
     top: usize,
 }
@@ -74,30 +86,40 @@ impl Rows {
 
     /// The rows that pass the filter, in order, each below its head.
     fn arranged(&self, list: &List, directory_of: impl Fn(&Row) -> String) -> Vec<Placed> {
-        let mut rows: Vec<Placed> = Vec::new();
-        let mut directories: Vec<String> = Vec::new();
-        for row in &list.rows {
-            let directory = directory_of(row);
-            if !self.passes(row, &directory) {
-                continue;
+        let with_directory = list.rows.iter().map(|row| (row.clone(), directory_of(row)));
+        let mut shown: Vec<(Row, String)> =
+            with_directory.filter(|(row, directory)| self.passes(row, directory)).collect();
+        match self.grouping {
+            Grouping::Groups => {
+                let placed = |(row, _): (Row, _)| Placed { head: row.group.head().to_owned(), row };
+                shown.into_iter().map(placed).collect()
             }
-            let head = if self.by_directory {
-                if !directories.contains(&directory) {
-                    directories.push(directory.clone());
+            Grouping::Directories => {
+                let mut directories: Vec<String> = Vec::new();
+                for (_, directory) in &shown {
+                    if !directories.contains(directory) {
+                        directories.push(directory.clone());
+                    }
                 }
-                directory
-            } else {
-                row.group.head().to_owned()
-            };
-            rows.push(Placed { head, row: row.clone() });
+                shown.sort_by_key(|(_, of)| directories.iter().position(|one| one == of));
+                shown.into_iter().map(|(row, head)| Placed { head, row }).collect()
+            }
+            Grouping::Number(number) => {
+                let mut rows: Vec<Row> = shown.into_iter().map(|(row, _)| row).collect();
+                number.order(&mut rows);
+                let head = |row: &Row| match number.of(row) {
+                    Some(_) => format!("BY {}", number.name().to_uppercase()),
+                    None => format!("{} NOT KNOWN", number.name().to_uppercase()),
+                };
+                rows.into_iter().map(|row| Placed { head: head(&row), row }).collect()
+            }
         }
-        if self.by_directory {
-            rows.sort_by_key(|one| directories.iter().position(|head| *head == one.head));
-        }
-        rows
     }
 
     fn passes(&self, row: &Row, directory: &str) -> bool {
+        if let Some(bound) = Bound::read(&self.filter) {
+            return bound.holds(row);
+        }
         let is_in = |text: &str| text.to_lowercase().contains(&self.filter);
         self.filter.is_empty() || is_in(&row.name) || is_in(&row.state) || is_in(directory)
     }
@@ -128,14 +150,27 @@ impl Rows {
         &self.filter
     }
 
-    /// Shows only rows whose name, state or directory has this text in it, in upper or lower case.
+    /// Shows only rows whose name, state or directory has this text in it, in upper or lower case, or whose number is
+    /// beyond the bound that it is.
     pub(crate) fn set_filter(&mut self, text: &str) {
         self.filter = text.to_lowercase();
     }
 
     /// Groups by directory, or by group again.
     pub(crate) fn toggle_directories(&mut self) {
-        self.by_directory = !self.by_directory;
+        self.grouping = match self.grouping {
+            Grouping::Directories => Grouping::Groups,
+            Grouping::Groups | Grouping::Number(_) => Grouping::Directories,
+        };
+    }
+
+    /// Orders by the next number, or by group again.
+    pub(crate) fn next_number(&mut self) {
+        self.grouping = match self.grouping {
+            Grouping::Groups | Grouping::Directories => Grouping::Number(Number::Context),
+            Grouping::Number(Number::Context) => Grouping::Number(Number::Cost),
+            Grouping::Number(Number::Cost) => Grouping::Groups,
+        };
     }
 
     /// The first row to draw, where `fits` says from which row on the selected one is still on the screen.

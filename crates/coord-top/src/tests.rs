@@ -269,6 +269,41 @@ fn u_05_a_filter_looks_at_name_state_and_directory() {
     assert_eq!(types(&mut app, "qpe"), None);
 }
 
+// the fullest context and the highest cost first, and only those that are beyond a bound.
+#[test]
+fn q_01_rows_are_ordered_and_filtered_by_numbers() {
+    let mut sessions = eight();
+    for (at, percent, usd) in [(5, 61, 2.5), (3, 90, 0.5)] {
+        let (source, at_ms) = ("status line", coord_model::stamp::rfc3339(NOW_MS));
+        sessions[at]["usage"] = json!({
+            "model": null, "tokens": null, "limits": [],
+            "context": {"percent": percent, "size": null, "source": source, "at": at_ms},
+            "cost": {"usd": usd, "source": source, "at": at_ms},
+        });
+    }
+    let mut app = with(&sessions, false);
+    let names = |app: &App| -> Vec<String> {
+        app.rows.all().iter().map(|one| one.row.name.clone()).collect()
+    };
+    let by_group = names(&app);
+    press(&mut app, KeyCode::Char('o'));
+    assert_eq!(names(&app)[..2], ["tests", "notes"]);
+    let text = shown(&mut app, 80, 24);
+    assert!(text.contains("BY CONTEXT") && text.contains("90% of context"), "{text}");
+    assert!(text.contains("CONTEXT NOT KNOWN"), "{text}");
+    press(&mut app, KeyCode::Char('o'));
+    assert_eq!(names(&app)[..2], ["notes", "tests"]);
+    assert!(shown(&mut app, 80, 24).contains("$2.50"));
+    press(&mut app, KeyCode::Char('o'));
+    assert_eq!(names(&app), by_group);
+    for (filter, rows) in [("context>61", &["tests"][..]), ("cost>0.4", &["tests", "notes"])] {
+        press(&mut app, KeyCode::Char('/'));
+        types(&mut app, filter);
+        assert_eq!(names(&app), rows, "{filter}");
+        press(&mut app, KeyCode::Esc);
+    }
+}
+
 fn run(acts: bool, words: &[&str]) -> Vec<(bool, Vec<String>)> {
     vec![(acts, words.iter().map(|word| (*word).to_owned()).collect())]
 }

@@ -1,16 +1,18 @@
 //! Decides how sessions and runs are listed for people (U-02): one row each, in groups, those first that need a
 //! person. `coord inspect`, `coord top` and the page draw the same rows.
 
+mod numbers;
 mod widths;
 mod words;
 
+pub use numbers::{Bound, Number};
 pub use widths::Widths;
 pub use words::state_words;
 
 use std::collections::BTreeSet;
 
 use coord_model::stamp::parse_rfc3339;
-use coord_model::{Kind, SessionState};
+use coord_model::{Decimal, Kind, SessionState};
 use coord_wire::inspect::{Inspect, Session};
 use coord_wire::run::Run;
 
@@ -95,6 +97,10 @@ pub struct Row {
     pub hint: Option<String>,
     /// Whether it has a pane on the viewer's own tmux server, or on the only one that is known.
     pub has_pane: bool,
+    /// How full its context window is, in percent; none if unknown.
+    pub context: Option<Decimal>,
+    /// Its cost in US dollars; none if unknown.
+    pub cost: Option<Decimal>,
     /// Milliseconds since 1970 by which the rows of its group are ordered, the lowest first.
     order: u64,
 }
@@ -261,6 +267,8 @@ fn shared(sessions: &[&Session], seen: &Seen) -> Row {
         what: "coordctl restore".to_owned(),
         hint: Some("coordctl restore".to_owned()),
         has_pane: false,
+        context: None,
+        cost: None,
         order: since_ms,
     }
 }
@@ -280,6 +288,8 @@ fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {
         (None, None) => shown_name(session),
     };
     let (what, hint) = words::of_session(session, run, seen);
+    let usage = session.usage.as_ref();
+    let run_cost = run.and_then(cost_of_run);
     Row {
         group,
         tone: if run.is_some_and(has_failed) { Tone::Red } else { tone_of(session) },
@@ -290,6 +300,8 @@ fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {
         what,
         hint,
         has_pane: words::has_pane(session, seen),
+        context: usage.and_then(|usage| Some(usage.context.as_ref()?.percent)),
+        cost: usage.and_then(|usage| Some(usage.cost.as_ref()?.usd)).or(run_cost),
         order: match group {
             Group::NeedsYou => since_ms,
             Group::Waiting => ends_ms(session).unwrap_or(u64::MAX - since_ms),
@@ -319,8 +331,14 @@ fn of_run(run: &Run, seen: &Seen) -> Row {
         what: format!("{short}: {}", words::about_run(run, seen.now_ms)),
         hint: None,
         has_pane: false,
+        context: None,
+        cost: cost_of_run(run),
         order: u64::MAX - since_ms,
     }
+}
+
+fn cost_of_run(run: &Run) -> Option<Decimal> {
+    Some(run.shown.cost.as_ref()?.usd)
 }
 
 /// Whether the run ended otherwise than well.

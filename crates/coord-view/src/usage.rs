@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Account, SaidLimit, Session, State};
-use coord_model::Now;
 use coord_model::stamp::rfc3339;
+use coord_model::{Decimal, Now};
 use coord_wire::usage;
+
+use crate::text::thousands;
 
 /// The only source so far: the client's status line (N-08).
 const STATUS_LINE: &str = "status line";
@@ -38,6 +40,20 @@ pub fn of_session(state: &State, session: &Session, now: Now) -> Option<usage::U
         tokens: None,
         limits,
     })
+}
+
+/// A share in whole percent, rounded down: what is not used up does not look as if it were.
+pub fn percent(share: Decimal) -> String {
+    format!("{}%", share.whole())
+}
+
+/// A cost in dollars and cents.
+pub fn dollars(usd: Decimal) -> String {
+    let cents = usd.hundredths();
+    if cents == 0 && 0 < usd.0 {
+        return "under $0.01".to_owned();
+    }
+    format!("${}.{:02}", thousands(cents / 100), cents % 100)
 }
 
 /// The accounts that have living sessions, or limits that are known; by configuration directory.

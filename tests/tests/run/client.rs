@@ -2,6 +2,7 @@
 //! judged, and its own work is not cut.
 
 use crate::case::{A_WHILE, Case};
+use coord_model::Decimal;
 use coord_tests::client::{VERSION, headless_text, program, result, stream, surround};
 use coord_tests::coord::coord;
 use coord_tests::fake_api::{FakeApi, Turn};
@@ -58,7 +59,7 @@ fn says_what_it_used(case: &Case, result: &Value) {
     ] {
         assert_eq!(shown["tokens"][field], used[name], "{shown} {result}");
     }
-    let cost = |value: &Value| (value.as_f64().expect("a cost") * 1e6).round();
+    let cost = |value: &Value| serde_json::from_value::<Decimal>(value.clone()).expect("a cost");
     assert_eq!(cost(&shown["cost"]["usd"]), cost(&result["total_cost_usd"]), "{shown} {result}");
     let id = case.lines()[0]["run_id"].as_str().expect("an id").to_owned();
     let inspected = coord(&case.home, &["inspect", &id]).expect_success().stdout;

@@ -19,7 +19,7 @@ use coord_config::Config;
 use coord_host::registry::Readable;
 use coord_model::SessionState;
 use coord_model::stamp::parse_rfc3339;
-use coord_view::list::{Ended, List, Row, Seen};
+use coord_view::list::{Ended, List, Number, Row, Seen};
 use coord_view::messages;
 use coord_view::offline::Offline;
 use coord_view::{lookup, offline, sessions};
@@ -98,6 +98,10 @@ enum Sort {
     Age,
     /// By place
     Where,
+    /// The fullest context first
+    Context,
+    /// The highest cost first
+    Cost,
 }
 
 /// Cursor to the top left corner, rest of the screen cleared.
@@ -204,6 +208,8 @@ fn show_list(
         Some(Sort::State) => list.rows.sort_by(|a, b| a.state.cmp(&b.state)),
         Some(Sort::Age) => list.rows.sort_by_key(|row| row.age_s),
         Some(Sort::Where) => list.rows.sort_by(|a, b| a.place.cmp(&b.place)),
+        Some(Sort::Context) => list.order_by(Number::Context),
+        Some(Sort::Cost) => list.order_by(Number::Cost),
     }
     let is_needed = !args.needs_me || !list.is_empty();
     if args.output == Some(Output::Name) {

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use coord_model::Decimal;
+use coord_view::usage::percent;
 use coord_wire::inspect::SCHEMA;
 use coord_wire::usage::Account;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::out::{Failure, age, escape, print_columns, print_json};
-use crate::verb::inspect::usage::{percent, resets};
+use crate::verb::inspect::usage::resets;
 use crate::verb::inspect::{age_s, look, tilde};
 
 /// Show what is left of usage limits, and when they reset

@@ -3,11 +3,12 @@
 use crate::crashes::{PID, unattended};
 use crate::quota::resets;
 use crate::rest::{a_turn, full, told_words};
-use crate::world::{PROMPT, World, entry};
+use crate::world::{PROMPT, World, entry, no_registry, settings};
 
 use coord_core::{ResetSource, is_failure_open};
 use coord_model::{
-    Decimal, HookEvent, HookKind, Kind, Provenance, RegistryStatus, SessionState, Usage,
+    Decimal, HookEvent, HookKind, Kind, NeedKind, Provenance, QuotaLimits, RegistryStatus,
+    SessionState, Settings, Usage,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -197,4 +198,41 @@ fn q_01_the_clients_own_figure_decides_on_a_summary() {
     let (wakes, rule) = told_words(&mut world, full(10_000));
     assert_eq!((wakes.len(), rule), (1, "S1-23"));
     assert!(wakes[0].1.contains("71 %"), "{}", wakes[0].1);
+}
+
+// only who asks for it is told, once, by the session that uses the limit, and until it resets.
+#[test]
+fn q_02_a_limit_that_is_almost_reached_is_a_need_only_if_asked_for() {
+    let near = |world: &mut World, share| {
+        let resets = world.now().wall_ms + HOUR_MS;
+        world.says_usage("s1", 11, five_hour(share, resets));
+    };
+    let needs = |world: &World| {
+        let needs = world.session("s1").open_needs();
+        needs.map(|need| (need.kind, need.reason.clone())).collect::<Vec<_>>()
+    };
+    let mut world = World::new();
+    world.open("s1", 11, Kind::Interactive);
+    world.open("s2", 12, Kind::Interactive);
+    near(&mut world, 95);
+    assert_eq!(needs(&world), []);
+
+    let quota = QuotaLimits { need_at_percent: Some(90), ..QuotaLimits::default() };
+    world.take(&settings(Settings { quota, ..Settings::default() }));
+    let told = |share| [(NeedKind::UsageLimit, format!("used {share}% of its 5-hour limit"))];
+    assert_eq!(needs(&world), told(95));
+    assert_eq!(world.session("s2").open_needs().count(), 0, "it does not use it");
+    near(&mut world, 89);
+    assert_eq!(needs(&world), []);
+    near(&mut world, 90);
+    let first = world.session("s1").needs[0].id;
+    near(&mut world, 97);
+    assert_eq!((needs(&world), world.session("s1").needs[0].id), (told(97).to_vec(), first));
+    world.pass(3_599.0);
+    assert_eq!(needs(&world), told(97));
+    world.pass(2.0);
+    assert_eq!(needs(&world), [], "it has reset");
+    near(&mut world, 97);
+    world.die(11, no_registry());
+    assert_eq!(needs(&world), []);
 }

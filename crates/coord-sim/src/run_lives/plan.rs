@@ -159,6 +159,7 @@ impl Drawing<'_> {
             terminal_reason,
             api_error_status: is_error.then_some(500),
             turns: 1,
+            ..ResultSeen::default()
         }));
     }
 

@@ -6,9 +6,10 @@ use std::io::Write;
 use coord_model::stamp::parse_rfc3339;
 use coord_run::runs;
 use coord_view::list::state_words;
+use coord_view::usage::dollars;
 use coord_wire::run::{Run, RunLine};
 
-use super::usage::{dollars, tokens};
+use super::usage::tokens;
 use super::{age_s, tilde};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit_end, print_json};

@@ -1,8 +1,9 @@
 //! What a session uses, in words: each number with its source and its age.
 
+use coord_model::Kind;
 use coord_model::stamp::parse_rfc3339;
-use coord_model::{Decimal, Kind};
 use coord_view::text::thousands;
+use coord_view::usage::{dollars, percent};
 use coord_wire::inspect::Session;
 use coord_wire::usage::{Limit, RESULT, Tokens, Usage};
 
@@ -77,11 +78,6 @@ pub(crate) fn resets(limit: &Limit, context: &Context) -> String {
     })
 }
 
-/// A share in whole percent, rounded down: what is not used up does not look as if it were.
-pub(crate) fn percent(share: Decimal) -> String {
-    format!("{}%", share.whole())
-}
-
 /// Tokens that were used. In a transcript, the client may note an answer before it is complete, so output is "at least".
 pub(super) fn tokens(tokens: &Tokens) -> String {
     let counts = &tokens.counts;
@@ -106,17 +102,10 @@ fn short(number: u64) -> String {
     }
 }
 
-pub(super) fn dollars(usd: Decimal) -> String {
-    let cents = usd.hundredths();
-    if cents == 0 && 0 < usd.0 {
-        return "under $0.01".to_owned();
-    }
-    format!("${}.{:02}", thousands(cents / 100), cents % 100)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coord_model::Decimal;
 
     #[test]
     fn numbers_read_as_people_write_them() {

@@ -52,6 +52,7 @@ fn line(is_error: bool, subtype: &str, reason: &str, status: Option<u16>) -> Str
         terminal_reason: reason.into(),
         api_error_status: status,
         turns: 1,
+        ..ResultSeen::default()
     })
 }
 
