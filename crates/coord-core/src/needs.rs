@@ -9,14 +9,26 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use coord_model::{
-    Event, HookKind, Kind, Moment, NeedChange, NeedId, NeedKind, NeedStep, RequestId, SessionKey,
-    SessionState, ToolPhase,
+    Awake, Event, HookKind, Kind, Moment, NeedChange, NeedId, NeedKind, NeedStep, RequestId,
+    SessionKey, SessionState, ToolPhase,
 };
 
 use crate::effects::Effects;
 use crate::fusion::{self, Doing};
 use crate::records::{NEVER, Need, Obstacle, Pending, Session, Stage, State, Wait, WaitKind};
-use crate::usage::NearLimit;
+
+/// A usage limit that a session has almost reached.
+#[derive(Debug, Clone, Copy)]
+struct NearLimit {
+    /// `5-hour` or `7-day`.
+    name: &'static str,
+    /// How much of it is used.
+    percent: u64,
+    /// Since when that is known.
+    since: Moment,
+    /// When it resets.
+    until: Awake,
+}
 
 /// A reason that the facts show now.
 struct Reason {
@@ -209,6 +221,30 @@ impl State {
             | SessionState::Unknown => (),
         }
         found
+    }
+
+    /// The limit that a session has almost reached, as its own status line said, if people want to be told; and when it
+    /// resets.
+    fn near_limit(&self, session: &Session) -> Option<NearLimit> {
+        let at_least = self.header.settings.quota.need_at_percent?;
+        // One that has reached it waits; what is unknown begins nothing.
+        let is_open =
+            !matches!(session.shown.state, SessionState::QuotaWait | SessionState::Unknown);
+        let said = session.usage.as_ref().filter(|_| session.may_live() && is_open)?;
+        let limits = [("5-hour", said.numbers.five_hour()), ("7-day", said.numbers.seven_day())];
+        let near = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+        let near = near.filter(|(_, limit)| u64::from(at_least) <= limit.percent.whole());
+        // The limit that lasts longest.
+        let (name, limit) = near.max_by_key(|(_, limit)| limit.resets_ms)?;
+        let left_ms = limit.resets_ms.saturating_sub(said.said.wall_ms);
+        let until = said.said.awake.plus_ms(left_ms);
+        Some(NearLimit { name, percent: limit.percent.whole(), since: said.said, until })
+    }
+
+    /// When it is over that a session has almost reached a limit.
+    pub(crate) fn near_limit_until(&self, session: &Session) -> Option<Awake> {
+        let is_shown = session.needs.iter().any(|need| need.kind == NeedKind::UsageLimit);
+        self.near_limit(session).filter(|_| is_shown).map(|near| near.until)
     }
 
     /// Whether nothing tells when its usage limit ends, and coord does not probe it.

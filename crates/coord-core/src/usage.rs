@@ -7,26 +7,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coord_model::{
-    Awake, HookEvent, HookKind, Moment, NeedKind, Now, SessionKey, SessionState, Usage,
-};
+use coord_model::{HookEvent, HookKind, Moment, Now, SessionKey, Usage};
 
 use crate::effects::Effects;
 use crate::identity::owner_of;
 use crate::records::{QuotaWait, Session, State};
-
-/// A usage limit that a session has almost reached.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NearLimit {
-    /// `5-hour` or `7-day`.
-    pub(crate) name: &'static str,
-    /// How much of it is used.
-    pub(crate) percent: u64,
-    /// Since when that is known.
-    pub(crate) since: Moment,
-    /// When it resets.
-    pub(crate) until: Awake,
-}
 
 /// Numbers that did not change are recorded again after so many milliseconds, so that their age says how fresh they are.
 const AGAIN_MS: u64 = 60_000;
@@ -63,30 +48,6 @@ impl State {
         let mut changed = vec![key];
         changed.extend(self.tell_reset(&config_dir, at, fx));
         changed
-    }
-
-    /// The limit that a session has almost reached, as its own status line said, if people want to be told; and when it
-    /// resets.
-    pub(crate) fn near_limit(&self, session: &Session) -> Option<NearLimit> {
-        let at_least = self.header.settings.quota.need_at_percent?;
-        // One that has reached it waits; what is unknown begins nothing.
-        let is_open =
-            !matches!(session.shown.state, SessionState::QuotaWait | SessionState::Unknown);
-        let said = session.usage.as_ref().filter(|_| session.may_live() && is_open)?;
-        let limits = [("5-hour", said.numbers.five_hour()), ("7-day", said.numbers.seven_day())];
-        let near = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
-        let near = near.filter(|(_, limit)| u64::from(at_least) <= limit.percent.whole());
-        // The limit that lasts longest.
-        let (name, limit) = near.max_by_key(|(_, limit)| limit.resets_ms)?;
-        let left_ms = limit.resets_ms.saturating_sub(said.said.wall_ms);
-        let until = said.said.awake.plus_ms(left_ms);
-        Some(NearLimit { name, percent: limit.percent.whole(), since: said.said, until })
-    }
-
-    /// When it is over that a session has almost reached a limit.
-    pub(crate) fn near_limit_until(&self, session: &Session) -> Option<Awake> {
-        let is_shown = session.needs.iter().any(|need| need.kind == NeedKind::UsageLimit);
-        self.near_limit(session).filter(|_| is_shown).map(|near| near.until)
     }
 
     /// The session that a status line is about, if it is believed.
