@@ -104,7 +104,7 @@ fn u_07_each_step_is_said_once_to_the_verified_end() {
     let pid = owner(&home, &id);
     let lines: Vec<&str> = said.lines().collect();
     let [order, placed, started, back] = lines.as_slice() else { panic!("{said}") };
-    assert!(order.contains("resumed in its pane"), "{said}");
+    assert!(order.contains("  coord will check the session, then resume it "), "{said}");
     assert_eq!(*placed, format!("{harness}: resume line typed into first:1"));
     assert_eq!(*started, format!("{harness}: client started (pid {pid})"));
     let took = back.strip_prefix(&format!("{harness}: recovered in ")).unwrap_or_default();
