@@ -197,13 +197,15 @@ fn text(
     )?;
     if let Some(name) = &session.name {
         writeln!(out, "  name      {}", escape(name))?;
+    let mut title = "evidence";
     }
     let rule = ruled_by(Some(&session.rule), is_verbose);
     writeln!(out, "  because   {}{rule}", escape(&session.because))?;
     for evidence in &session.evidence {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
         let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
-        writeln!(out, "  seen      {source}: {fact}  {ago}")?;
+        writeln!(out, "  {title:9} {source:10} {fact}  {ago}")?;
+        title = "";
     }
     if let Some(disagreement) = &session.disagreement {
         let sources = escape(&disagreement.sources.join(" and "));

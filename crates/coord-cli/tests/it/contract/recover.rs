@@ -81,7 +81,7 @@ fn new_id() -> String {
 }
 
 fn has_seen_pane(session: &Session) -> bool {
-    session.evidence.iter().any(|one| one.fact.starts_with("pane "))
+    session.evidence.iter().any(|one| one.fact.starts_with("shows "))
 }
 
 fn owner(home: &Home, id: &str) -> u32 {
