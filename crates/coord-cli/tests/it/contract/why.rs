@@ -30,6 +30,8 @@ fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
     let _client = in_a_turn(&home, "aaaa1111");
     let pid = coord_tests::coord::session(&home, "aaaa1111").unwrap().owner.unwrap().pid;
     let text = coord(&home, &["explain", "aaaa"]).expect_success().stdout;
+    let head = format!("{}  running for ", name_of(&home, "aaaa1111"));
+    assert!(text.starts_with(&head), "it is headed by the name: {text}");
     for part in [
         "a turn is open".to_owned(),
         format!("\n  evidence  process    {pid} is alive  "),
