@@ -257,9 +257,18 @@ mod tests {
     }
 
     fn shown(sessions: &[Value], width: Option<usize>, is_ascii: bool) -> String {
+        shown_with(sessions, &[], width, is_ascii)
+    }
+
+    fn shown_with(
+        sessions: &[Value],
+        runs: &[Value],
+        width: Option<usize>,
+        is_ascii: bool,
+    ) -> String {
         let answer: Inspect = serde_json::from_value(json!({
             "schema": 1, "coordinator": {"running": true, "pid": 1, "version": "", "uptime_s": 0,
-            "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": [],
+            "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": runs,
         }))
         .expect("an answer");
         let seen = Seen {
@@ -317,6 +326,42 @@ mod tests {
         assert!(text.contains("WAITING\n~ site") && text.contains("returns in 17s"), "{text}");
         let text = shown(&[session("site", "crashed", 0, "web:2", &json!({}))], Some(80), true);
         assert!(text.contains("ENDED\n- site"), "{text}");
+    }
+
+    /// A headless run of the process, whose stream named that conversation.
+    fn run_of(process: &Value, session_id: Option<&str>) -> Value {
+        json!({
+            "v": 1, "run_id": "run_0197c2aabbccddeeff00", "at": at(3), "name": null,
+            "program": "claude", "provider": "claude", "cwd": "/home/dev", "process": process,
+            "supervisor": {"pid": 6, "start_time": "60"}, "state": "streaming", "since": at(3),
+            "session_id": session_id, "results": 0, "hold": null,
+            "background": {"tasks": 0, "subagents": 0}, "supervised": true, "exit": null,
+        })
+    }
+
+    // U-02: a run and its session are one row, whether its stream names the conversation or only its process is known.
+    #[test]
+    fn u_02_a_run_and_its_session_share_a_row() {
+        let process = json!({"pid": 7, "start_time": "70"});
+        let other = json!({"pid": 7, "start_time": "71"});
+        let more = json!({
+            "kind": "headless", "owner": {"pid": 7, "start_time": "70", "alive": true},
+            "where": {"kind": "headless", "text": "headless", "server": null},
+        });
+        let nightly = session("nightly", "running", 2, "", &more);
+        for (process, id, rows) in [
+            (&process, None, 1),
+            (&process, Some("nightly-0000"), 1),
+            (&other, Some("nightly-0000"), 1),
+            (&other, None, 2),
+            (&process, Some("another-0000"), 2),
+        ] {
+            let run = run_of(process, id);
+            let text = shown_with(std::slice::from_ref(&nightly), &[run], Some(80), true);
+            let found = text.lines().filter(|line| line.starts_with('*')).count();
+            assert_eq!(found, rows, "{process} {id:?}: {text}");
+            assert!(text.contains("run_0197c2aabbcc: working"), "{text}");
+        }
     }
 
     // U-02: many interrupted sessions share a row, and ended ones are counted.
