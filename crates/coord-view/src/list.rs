@@ -5,7 +5,7 @@ mod widths;
 mod words;
 
 pub use widths::Widths;
-pub use words::state_words;
+pub use words::{place_words, state_words};
 
 use std::collections::BTreeSet;
 

@@ -152,7 +152,7 @@ fn needs(session: &Session) -> Vec<inspect::Need> {
 }
 
 /// Where a session is (U-04): its proved pane, else what is known of its place.
-fn place(session: &Session) -> inspect::Where {
+pub fn place(session: &Session) -> inspect::Where {
     let at = |kind: &str, text: &str, server: Option<&String>| inspect::Where {
         kind: kind.to_owned(),
         text: text.to_owned(),
