@@ -65,6 +65,10 @@ pub(super) fn of_session(
             let about = if is_over { about_run(run, seen.now_ms) } else { own };
             format!("{short}: {about}")
         }
+        // Neither a tool nor a subagent is under way.
+        None if own.is_empty() && session.state == SessionState::Running => {
+            "waits for the model".to_owned()
+        }
         None => own,
     };
     let is_cancellable =

@@ -328,6 +328,13 @@ mod tests {
         assert!(text.contains("ENDED\n- site"), "{text}");
     }
 
+    // U-02: a running session always says what it does.
+    #[test]
+    fn u_02_a_session_without_an_open_tool_waits_for_the_model() {
+        let text = shown(&[session("site", "running", 0, "web:2", &json!({}))], Some(80), true);
+        assert!(text.contains("web:2  waits for the model\n"), "{text}");
+    }
+
     /// A headless run of the process, whose stream named that conversation.
     fn run_of(process: &Value, session_id: Option<&str>) -> Value {
         json!({
