@@ -112,8 +112,11 @@ fn of_state(session: &Session, seen: &Seen) -> String {
         SessionState::Starting | SessionState::Running => running(session, seen),
         SessionState::Background => background(session),
         SessionState::RecoveryPending | SessionState::Crashed | SessionState::Interrupted => {
+            // Whether a crashed session comes back, coord decides on that look.
+            let is_to_come_back = session.state == SessionState::RecoveryPending;
+            let what = if is_to_come_back { "returns" } else { "coord checks it" };
             match session.pending_recovery.as_ref().and_then(|one| one.next_attempt_at.as_deref()) {
-                Some(at) => format!("returns in {}", left(ms(at), seen)),
+                Some(at) => format!("{what} in {}", left(ms(at), seen)),
                 None => session.because.clone(),
             }
         }

@@ -314,7 +314,7 @@ mod tests {
         is_as_accepted("one", &shown(&eight()[7..8], Some(80), false));
     }
 
-    // U-02: what comes back by itself is not over.
+    // U-02: what may come back by itself is not over, and what is not decided yet is not promised.
     #[test]
     fn u_02_a_crashed_session_that_comes_back_waits() {
         let until = coord_model::stamp::rfc3339(NOW_MS + 17_000);
@@ -323,9 +323,27 @@ mod tests {
             "hold": {"reason": "settling after a start", "since": at(0), "until": until},
         });
         let text = shown(&[session("site", "crashed", 0, "web:2", &more)], Some(80), true);
+        let is_told = text.contains("coord checks it in 17s");
+        assert!(text.contains("WAITING\n~ site") && is_told, "{text}");
+        let text = shown(&[session("site", "recovery_pending", 0, "web:2", &more)], Some(80), true);
         assert!(text.contains("WAITING\n~ site") && text.contains("returns in 17s"), "{text}");
         let text = shown(&[session("site", "crashed", 0, "web:2", &json!({}))], Some(80), true);
         assert!(text.contains("ENDED\n- site"), "{text}");
+    }
+
+    // U-02: while coord checks how a client ended, or what to do after its crash, nothing has ended for its person.
+    #[test]
+    fn u_02_a_session_whose_end_is_being_judged_is_not_listed_as_ended() {
+        let because = json!({"because": "its process is gone; coord is checking how it ended"});
+        let judged = json!({
+            "pending_recovery": {"cause": "crashed", "detected_at": at(0), "attempts": 0, "next_attempt_at": null},
+        });
+        for (state, more) in
+            [("unknown", &because), ("crashed", &judged), ("recovery_pending", &judged)]
+        {
+            let text = shown(&[session("site", state, 0, "web:2", more)], Some(80), true);
+            assert!(text.contains("WAITING\n") && !text.contains("ENDED"), "{text}");
+        }
     }
 
     // U-02: a running session always says what it does.
