@@ -121,7 +121,7 @@ impl Place {
         (self.pane, self.pid) = (pane, pid);
         self.learn_id();
         self.when("its pane was seen", |session| {
-            session.evidence.iter().any(|one| one.fact.starts_with("pane "))
+            session.evidence.iter().any(|one| one.fact.starts_with("shows "))
         });
     }
 

@@ -223,7 +223,7 @@ pub(crate) fn main() -> ExitCode {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
             Verb::Top(args) => verb::top::run(&args, false, &context),
-            Verb::Demo(args) => verb::demo::run(&args),
+            Verb::Demo(args) => verb::demo::run(&args, &context),
             Verb::Go(args) => verb::go::go(&args, &context),
             Verb::Next(args) => verb::go::next(&args, &context),
             Verb::Back(args) => verb::go::back(&args, &context),

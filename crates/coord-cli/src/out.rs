@@ -149,18 +149,22 @@ pub(crate) fn print_columns<const N: usize>(
     out: &mut impl Write,
     lines: &[[String; N]],
 ) -> Result<(), Failure> {
+    Ok(aligned(lines).iter().try_for_each(|line| writeln!(out, "{line}"))?)
+}
+
+/// The lines, each of whose cells is as wide as the widest one above or below it.
+pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     let mut widths = [0; N];
     for line in lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = cell.width().max(*width);
         }
     }
-    for line in lines {
-        let cells: Vec<String> =
-            line.iter().zip(widths).map(|(cell, width)| pad(cell, width, false)).collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
-    }
-    Ok(())
+    let line = |line: &[String; N]| {
+        let cells = line.iter().zip(widths).map(|(cell, width)| pad(cell, width, false));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(line).collect()
 }
 
 /// A colour.

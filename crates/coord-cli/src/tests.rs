@@ -3,6 +3,7 @@
 mod commands;
 mod contributing;
 mod findings;
+mod help;
 mod interface;
 mod reference;
 mod states;

@@ -223,11 +223,11 @@ impl State {
     ) -> Result<String, Stop> {
         self.may_be_asked_for(session, cause, wish)?;
         let words = if session.may_live() && wish.when_idle {
-            "coord ends the client once it is idle and nobody uses its terminal, and resumes the session; text that was typed but not sent is lost"
+            "coord will end the client once it is idle and nobody uses its terminal, and resume the session; text that was typed but not sent is lost"
         } else if session.may_live() {
-            "coord ends the client now, if it is idle and nobody uses its terminal, and resumes the session; text that was typed but not sent is lost"
+            "coord will end the client now, if it is idle and nobody uses its terminal, and resume the session; text that was typed but not sent is lost"
         } else {
-            "resumed in its pane, or in a new window"
+            "coord will check the session, then resume it in its pane or in a new window"
         };
         Ok(words.into())
     }

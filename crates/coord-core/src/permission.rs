@@ -9,7 +9,9 @@
 use alloc::string::String;
 
 use crate::records::{Over, Session, Stamp, UnderWay, Wait, WaitKind};
-use coord_model::{Awake, HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
+use coord_model::{
+    Awake, HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase, Via,
+};
 
 /// Minimum time between a permission prompt and its notification, in milliseconds (measured: 6.1 s).
 const NOTIFIED_AFTER_MS: u64 = 6_000;
@@ -182,7 +184,18 @@ fn open(
     let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
     let tool = event.tool.clone().unwrap_or_default();
     let request = Some(RequestId(event.id));
-    session.waits.open(Wait { agent, tool, digest, kind, call, request, since: at, hidden_until });
+    let wait = Wait { agent, tool, digest, kind, call, request, since: at, hidden_until };
+    open_unless_over(session, event, wait);
+}
+
+/// Opens a prompt, unless it lay in the spool while the client's registry said that the client waits no longer: no later
+/// sign of its end would follow, since no hook reports that a person refused it.
+fn open_unless_over(session: &mut Session, event: &HookEvent, wait: Wait) {
+    let level = session.registry.level().filter(|level| !level.is_waiting());
+    let is_over = level.is_some_and(|level| wait.is_ended_by(level, None));
+    if !(event.via == Via::Spool && is_over) {
+        session.waits.open(wait);
+    }
 }
 
 /// Applies a notification. It comes six seconds late and names no tool, so it counts only if the request
@@ -201,7 +214,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
         let agent = event.agent.clone();
         let (tool, since) = (String::new(), Moment { wall_ms: asked_ms, ..at });
         let request = Some(RequestId(event.id));
-        session.waits.open(Wait {
+        let wait = Wait {
             agent,
             tool,
             digest: None,
@@ -210,6 +223,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
             request,
             since,
             hidden_until: None,
-        });
+        };
+        open_unless_over(session, event, wait);
     }
 }

@@ -254,15 +254,11 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     if before != session.registry.level() {
         session.sign = at.awake;
     }
-    let is_waiting = entry.known_status().is_none_or(is_prompt);
+    let is_waiting = session.registry.level().is_none_or(Level::is_waiting);
     settle_turn(session, at, fx);
     if !is_waiting {
         end_prompts(session, before);
     }
-}
-
-fn is_prompt(status: RegistryStatus) -> bool {
-    matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
 }
 
 /// A status other than `waiting`, after `before`, ends prompts. If the client waited for the only open prompt, it showed that
@@ -270,6 +266,6 @@ fn is_prompt(status: RegistryStatus) -> bool {
 fn end_prompts(session: &mut Session, before: Option<Level>) {
     let Some(level) = session.registry.level() else { return };
     let has_others = session.waits.iter().any(|wait| wait.hidden_until.is_none());
-    let dialog = before.filter(|before| !has_others && is_prompt(before.status));
+    let dialog = before.filter(|before| !has_others && before.is_waiting());
     session.waits.end_before(level, dialog);
 }

@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 
 use coord_model::{
     Awake, Decided, Effect, Event, HookEvent, HookKind, Kind, Moment, NeedKind, NoticeKind,
-    ProcessRef, RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey,
+    ProcessRef, ReplyKind, ReplyOutcome, RequestId, SessionKey,
 };
 
 use crate::effects::Effects;
-use crate::records::{Need, Reply, Session, State, Wait};
+use crate::records::{Level, Need, Reply, Session, State, Wait};
 use crate::recovery::{Stop, Then};
 
 /// Why a request cannot be answered from elsewhere.
@@ -127,10 +127,7 @@ impl State {
         self.may_be_answered(session, request)?;
         let level = session.registry.level();
         // A question waits for input; older clients say of it what they say of a permission prompt (measured).
-        let is_shown = level.is_some_and(|level| {
-            let status = level.status;
-            matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
-        });
+        let is_shown = level.is_some_and(Level::is_waiting);
         let wait = wait_of(session, request);
         let is_hidden = wait.is_some_and(|wait| self.is_hidden(session, wait));
         if is_shown || is_hidden { Ok(()) } else { Err(NotAnswerable::NotShown) }

@@ -10,7 +10,7 @@ mod printed;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
-use coord_core::{NotAnswerable, Session, Wait};
+use coord_core::{Need, NotAnswerable, Session, Wait};
 use coord_host::process::Caller;
 use coord_host::transcript::DecisionWish;
 use coord_model::{Command, Decided, Event, NeedId, NeedKind, Now, RequestId, SessionKey};
@@ -84,9 +84,9 @@ impl Requests {
     }
 
     /// The hook that waits for a reply to this request.
-    fn hook_of(&self, request: RequestId) -> Option<(WaiterId, &RequestAsk)> {
+    fn hook_of(&self, request: RequestId) -> Option<(WaiterId, &Waiting)> {
         let mut all = self.waiting.iter();
-        all.find(|(_, one)| one.ask.request == request).map(|(id, one)| (*id, &one.ask))
+        all.find(|(_, one)| one.ask.request == request).map(|(id, one)| (*id, one))
     }
 
     fn end(&mut self, id: WaiterId) {
@@ -200,7 +200,7 @@ impl<W: World> Coordinator<W> {
 
     /// The exact input of a request, as the hook that waits has it.
     pub(crate) fn input_of(&self, request: RequestId) -> Option<&str> {
-        self.requests.hook_of(request)?.1.input.as_ref().map(|input| input.get())
+        self.requests.hook_of(request)?.1.ask.input.as_ref().map(|input| input.get())
     }
 
     fn may_wait(&self, ask: &RequestAsk) -> Result<(), NotAnswerable> {
@@ -313,39 +313,55 @@ impl<W: World> Coordinator<W> {
 
     /// The open prompts, for a caller that was checked.
     pub fn open_requests(&self, now: Now) -> OpenRequests {
-        let (state, has_passphrase) = (self.engine.state(), self.has_passphrase());
         let mut requests = Vec::new();
-        for session in state.sessions() {
-            for need in session.needs.iter().filter(|need| need.kind.is_prompt()) {
-                let hook = need.request.and_then(|request| self.requests.hook_of(request));
-                let may = need.request.map_or(Err(NotAnswerable::Dialog), |request| {
-                    state.may_be_replied_to(session, request)
-                });
-                let why_not = match (may, hook) {
-                    (Ok(()), _) if !has_passphrase => {
-                        Some("no passphrase is set; `coordctl passphrase` sets one".to_owned())
-                    }
-                    (Ok(()), Some(_)) => None,
-                    (Ok(()), None) => Some("coord's hook does not wait for it".to_owned()),
-                    (Err(why), _) => Some(why.words().to_owned()),
-                };
-                let wait = session.waits.iter().find(|wait| wait.request == need.request);
-                requests.push(OpenRequest {
-                    id: need.request.map(|request| request.to_string()),
-                    need: need.id,
-                    kind: need.kind,
-                    session_id: session.session_id.clone(),
-                    name: session.called_or_id(),
-                    cwd: session.cwd.clone(),
-                    tool: wait.map_or_else(String::new, |wait| wait.tool.clone()),
-                    since_ms: need.since.wall_ms,
-                    hook: hook.map(|(_, ask)| ask.hook),
-                    input: hook.and_then(|(_, ask)| ask.input.clone()),
-                    why_not,
-                });
-            }
+        for session in self.engine.state().sessions() {
+            let prompts = session.needs.iter().filter(|need| need.kind.is_prompt());
+            requests.extend(prompts.map(|need| self.open_request(session, need, now)));
         }
         OpenRequests { now_ms: now.wall_ms, requests }
+    }
+
+    fn open_request(&self, session: &Session, need: &Need, now: Now) -> OpenRequest {
+        let state = self.engine.state();
+        let hook = need.request.and_then(|request| self.requests.hook_of(request));
+        let may = need.request.map_or(Err(NotAnswerable::Dialog), |request| {
+            state.may_be_replied_to(session, request)
+        });
+        let why_not = match (may, hook) {
+            (Ok(()), _) if !self.has_passphrase() => {
+                Some("no passphrase is set; `coordctl passphrase` sets one".to_owned())
+            }
+            (Ok(()), Some(_)) => None,
+            (Ok(()), None) => Some("coord's hook does not wait for it".to_owned()),
+            (Err(why), _) => Some(why.words().to_owned()),
+        };
+        let wait = session.waits.iter().find(|wait| wait.request == need.request);
+        OpenRequest {
+            id: need.request.map(|request| request.to_string()),
+            need: need.id,
+            kind: need.kind,
+            session_id: session.session_id.clone(),
+            name: session.called_or_id(),
+            cwd: session.cwd.clone(),
+            tool: wait.map_or_else(String::new, |wait| wait.tool.clone()),
+            since_ms: need.since.wall_ms,
+            hook: hook.map(|(_, one)| one.ask.hook),
+            input: hook.and_then(|(_, one)| one.ask.input.clone()),
+            why_not,
+            place: Some(sessions::place(session)),
+            agent: wait.and_then(|wait| wait.agent.as_ref()).map(|id| kind_of(session, id)),
+            left_ms: hook.map(|(_, one)| self.left_ms(one, wait, now)),
+        }
+    }
+
+    /// For how long a hook goes on to wait, in milliseconds.
+    fn left_ms(&self, hook: &Waiting, wait: Option<&Wait>, now: Now) -> u64 {
+        let state = self.engine.state();
+        let waited_ms = now.mono_ns.saturating_sub(hook.since_ns) / 1_000_000;
+        let left_ms = state.header().settings.reply_wait_ms.saturating_sub(waited_ms);
+        let awake = state.moment(now).awake;
+        let hidden = wait.and_then(|wait| wait.hidden_until);
+        hidden.map_or(left_ms, |until| until.ms_since(awake).min(left_ms))
     }
 
     /// A session as people see it, with the requests that can be answered from elsewhere. A hook that comes or ends
@@ -431,8 +447,8 @@ impl<W: World> Coordinator<W> {
         let found = session.and_then(|one| one.needs.iter().find(|found| found.id == need));
         let request =
             found.and_then(|found| found.request).ok_or_else(|| over("the prompt is over"))?;
-        let waits = self.requests.hook_of(request).filter(|(_, ask)| ask.hook == asked.hook);
-        let Some((_, ask)) = waits else {
+        let waits = self.requests.hook_of(request).filter(|(_, one)| one.ask.hook == asked.hook);
+        let Some((_, one)) = waits else {
             return Err(over("the hook that was shown does not wait any more"));
         };
         let (hook, reply) = (asked.hook, asked.reply);
@@ -440,7 +456,8 @@ impl<W: World> Coordinator<W> {
         if let Some(why) = state.would(&command).into_iter().find(|one| one.refused_by.is_some()) {
             return Err(over(&why.words));
         }
-        let printed = printed(ask, asked).map_err(|why| Response::from(RequestError::bad(why)))?;
+        let printed =
+            printed(&one.ask, asked).map_err(|why| Response::from(RequestError::bad(why)))?;
         let session_id = session.map(|one| one.session_id.clone());
         let what = format!("{} {request}", asked.reply.verb());
         self.requests.printed = Some(printed);
@@ -448,4 +465,11 @@ impl<W: World> Coordinator<W> {
         self.requests.printed = None;
         recorded.map_err(|error| RequestError::from(error).into())
     }
+}
+
+/// The type of a subagent, else its id.
+fn kind_of(session: &Session, id: &str) -> String {
+    let subagent = session.subagents.iter().find(|one| one.id == id);
+    let kind = subagent.map(|one| one.kind.as_str()).filter(|kind| !kind.is_empty());
+    kind.unwrap_or(id).to_owned()
 }

@@ -7,12 +7,12 @@ mod words;
 
 pub use numbers::{Bound, Number};
 pub use widths::Widths;
-pub use words::state_words;
+pub use words::{place_words, state_words};
 
 use std::collections::BTreeSet;
 
 use coord_model::stamp::parse_rfc3339;
-use coord_model::{Decimal, Kind, SessionState};
+use coord_model::{Decimal, Kind, ProcessRef, SessionState};
 use coord_wire::inspect::{Inspect, Session};
 use coord_wire::run::Run;
 
@@ -183,9 +183,7 @@ impl List {
             }
         }
         for run in answer.runs.iter().filter(|run| !listed.contains(run.begin.run_id.as_str())) {
-            let is_known =
-                |session: &Session| Some(&session.session_id) == run.shown.session_id.as_ref();
-            if run.exit.is_none() || !answer.sessions.iter().any(is_known) {
+            if run.exit.is_none() || !answer.sessions.iter().any(|one| is_run_of(run, one)) {
                 rows.push(of_run(run, seen));
             }
         }
@@ -275,8 +273,20 @@ fn shared(sessions: &[&Session], seen: &Seen) -> Row {
 
 /// The newest run whose conversation this is.
 fn newest_run<'a>(answer: &'a Inspect, session: &Session) -> Option<&'a Run> {
-    let of = |run: &&Run| run.shown.session_id.as_ref() == Some(&session.session_id);
-    answer.runs.iter().filter(of).max_by_key(|run| (run.exit.is_none(), &run.begin.run_id))
+    let of = answer.runs.iter().filter(|run| is_run_of(run, session));
+    of.max_by_key(|run| (run.exit.is_none(), &run.begin.run_id))
+}
+
+/// Whether the conversation is the run's. A run whose output is no stream names none; its process tells.
+fn is_run_of(run: &Run, session: &Session) -> bool {
+    if let Some(id) = &run.shown.session_id {
+        return *id == session.session_id;
+    }
+    let is_owner = |process: ProcessRef| {
+        let owner = session.owner.as_ref();
+        owner.is_some_and(|one| (one.pid, one.start_time) == (process.pid, process.start_time))
+    };
+    run.begin.process.is_some_and(is_owner)
 }
 
 fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {

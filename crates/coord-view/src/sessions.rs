@@ -152,7 +152,7 @@ fn needs(session: &Session) -> Vec<inspect::Need> {
 }
 
 /// Where a session is (U-04): its proved pane, else what is known of its place.
-fn place(session: &Session) -> inspect::Where {
+pub fn place(session: &Session) -> inspect::Where {
     let at = |kind: &str, text: &str, server: Option<&String>| inspect::Where {
         kind: kind.to_owned(),
         text: text.to_owned(),
@@ -229,20 +229,20 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     {
         let what = if alive { "is alive" } else { "is gone" };
         let pid = owner.id.process.pid;
-        all.push(fact(format!("process {pid} {what}"), "process", at.wall_ms));
+        all.push(fact(format!("{pid} {what}"), "process", at.wall_ms));
     }
     match *session.registry {
         RegistryFact::Unknown => (),
         RegistryFact::Present { at, status, changed_ms, .. } => {
             let at_ms = if changed_ms == 0 { at.wall_ms } else { changed_ms };
-            let says = status.map_or("something unknown", registry_word);
-            all.push(fact(format!("registry says {says}"), "registry", at_ms));
+            let says = status.map_or("a status that coord does not know", registry_word);
+            all.push(fact(says.to_owned(), "registry", at_ms));
         }
         RegistryFact::Removed { at } => {
-            all.push(fact("registry entry removed".to_owned(), "registry", at.wall_ms));
+            all.push(fact("entry removed".to_owned(), "registry", at.wall_ms));
         }
         RegistryFact::LeftBehind { at } => {
-            all.push(fact("registry entry left behind".to_owned(), "registry", at.wall_ms));
+            all.push(fact("entry left behind".to_owned(), "registry", at.wall_ms));
         }
     }
     match *session.turn {
@@ -284,15 +284,14 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
     match &*session.pane {
         PaneFact::Unknown => (),
         PaneFact::Unreadable { at, why } => {
-            all.push((format!("the pane could not be read: {why}"), "pane", at.wall_ms));
+            all.push((format!("could not be read: {why}"), "pane", at.wall_ms));
         }
         PaneFact::NotThere { at } => {
-            all.push(("no tmux pane has the client's terminal".to_owned(), "pane", at.wall_ms));
+            all.push(("none in tmux has the client's terminal".to_owned(), "pane", at.wall_ms));
         }
         PaneFact::Its(view) => {
             let shows = view.screen.map_or("no known screen", screen);
-            let pane = &view.pane.pane;
-            all.push((format!("pane {pane} shows {shows}"), "pane", view.at.wall_ms));
+            all.push((format!("shows {shows}"), "pane", view.at.wall_ms));
         }
     }
     if let Some(stall) = session.stall.filter(|stall| 0 < stall.count) {

@@ -1,5 +1,6 @@
 //! Small types of the HTTP API over the socket.
 
+use crate::inspect::Where;
 use crate::paths::Paths;
 use crate::question::QuestionAnswer;
 use coord_model::{
@@ -368,6 +369,15 @@ pub struct OpenRequest {
     pub input: Option<Box<RawValue>>,
     /// Why only its terminal can answer it; none if a reply can be sent.
     pub why_not: Option<String>,
+    /// Where the session is; none from an older coordinator.
+    #[serde(rename = "where", default)]
+    pub place: Option<Where>,
+    /// The subagent that asks: its type, else its id; none for the main agent.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// For how long the hook goes on to wait, in milliseconds; none if none waits.
+    #[serde(default)]
+    pub left_ms: Option<u64>,
 }
 
 /// The body of `POST /v1/needs/{id}/decision`.

@@ -39,9 +39,8 @@ const NOTICE: &str =
     "Recorded sessions, played live. j k move, e explain, v events, ? keys, q quit";
 /// What is said where the screen cannot be had.
 const NO_TERMINAL: &str = "coord demo needs a terminal. → coord demo --plain";
-/// What is printed at the end.
-const GOODBYE: &str =
-    "Everything in the demo was recorded; nothing is left behind. → coord install";
+/// What is printed at the end, before the next step.
+const GOODBYE: &str = "Everything in the demo was recorded; nothing is left behind.";
 
 /// Show recorded sessions in `coord top`, without Claude Code
 #[derive(Debug, clap::Args)]
@@ -60,7 +59,7 @@ pub(crate) struct Args {
     speed: u32,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let can_move = variable("TERM").is_some_and(|term| term != "dumb");
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !(args.plain || (can_move && is_terminal)) {
@@ -82,7 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let played = demo.end();
     ended.map_err(|why| failure(why, NO_TERMINAL))?;
     played?;
-    Ok(writeln!(std::io::stdout(), "{GOODBYE}")?)
+    let is_installed = context.paths.install_record().exists();
+    let next = if is_installed { "coord inspect" } else { "coord install" };
+    Ok(writeln!(std::io::stdout(), "{GOODBYE} → {next}")?)
 }
 
 /// Keeps signals from ending the program before the list takes them. Returns where the last one is noted; 0 for none.

@@ -193,19 +193,18 @@ fn text(
     writeln!(
         out,
         "{}  {} for {}",
-        painter.paint(Colour::Bold, &escape(&session.session_id)),
+        painter.paint(Colour::Bold, &escape(&shown_name(session))),
         painter.paint(colour(session.state), &state_name(session.state)),
         age(age_s(&session.since, context))
     )?;
-    if let Some(name) = &session.name {
-        writeln!(out, "  name      {}", escape(name))?;
-    }
     let rule = ruled_by(Some(&session.rule), is_verbose);
     writeln!(out, "  because   {}{rule}", escape(&session.because))?;
+    let mut title = "evidence";
     for evidence in &session.evidence {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
         let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
-        writeln!(out, "  seen      {source}: {fact}  {ago}")?;
+        writeln!(out, "  {title:9} {source:10} {fact}  {ago}")?;
+        title = "";
     }
     if let Some(git) = &session.git {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&git.at, context))));

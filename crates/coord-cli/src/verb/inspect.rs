@@ -251,7 +251,7 @@ pub(crate) fn list_of(answer: &Inspect, now_ms: u64, ended: Ended) -> List {
 }
 
 /// The socket of the tmux server that this terminal is in.
-fn own_server() -> Option<String> {
+pub(crate) fn own_server() -> Option<String> {
     let tmux = variable("TMUX")?.into_string().ok()?;
     Some(tmux.split(',').next()?.to_owned())
 }

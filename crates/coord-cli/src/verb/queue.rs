@@ -23,7 +23,7 @@ use crate::verb::status::not_reachable;
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  coord queue                                    which messages wait, who holds them, what failed\n  coord queue send builds 'build main'           send to a consumer of \"builds\"\n  coord queue work builds -- ./build.sh          run a command for each message\n  coord queue claim builds --wait 10m --json     or claim the next one, with its fence\n  coord queue done m_x7d2 41                     report it done, with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     report a failure; retried up to 3 times\n  coord queue retry m_x7d2                       retry a failed message\n\nA consumer holds a message for 5 minutes (--lease, or renew in time); then it goes back to the queue."
+    after_help = "Examples:\n  coord queue                                    which messages wait, who holds them, what failed\n  coord queue send builds 'build main'           send to a consumer of \"builds\"\n  coord queue work builds -- ./build.sh          run a command for each message\n  coord queue claim builds --wait 10m --json     or claim the next one, with its fence\n  coord queue done m_x7d2 41                     report it done, with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     report a failure; retried up to 3 times\n  coord queue retry m_x7d2                       retry a failed message\n\nA consumer holds a message for 5 minutes (--lease, or renew in time); then it goes back to the\nqueue."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

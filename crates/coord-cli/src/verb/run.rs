@@ -21,7 +21,7 @@ pub(crate) const USAGE: u8 = 64;
 /// Run a command, and end it when it hangs
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord run --parent 3f2a -- make release   send session 3f2a a message when it ends\n  coord inspect               list runs too, with what they wait for\n  coord explain run_0193      why coord ended a run\n\nStandard streams pass through unchanged; the exit code and signal are the command's. Other exit\ncodes: 64 wrong usage of `coord run`, 126 and 127 the command cannot be started. The table [run] of the\nconfiguration has the time limits: `coord config show`."
+    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord run --parent 3f2a -- make release   send session 3f2a a message when it ends\n  coord inspect               list runs too, with what they wait for\n  coord explain run_0193      why coord ended a run\n\nStandard streams pass through unchanged; the exit code and signal are the command's. Other exit\ncodes: 64 wrong usage of `coord run`, 126 and 127 the command cannot be started. The table [run] of\nthe configuration has the time limits: `coord config show`."
 )]
 pub(crate) struct Args {
     /// Name of the run, shown to people

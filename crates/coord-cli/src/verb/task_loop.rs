@@ -23,7 +23,7 @@ const PROMPT_BYTES_MAX: u64 = 1024 * 1024;
 /// Keep a task going over a pool of agents
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord loop --prompt task.md                 until an agent reports done\n  coord loop --prompt task.md --dry-run       print what would run first\n  coord loop --prompt task.md --agent claude --max-iterations 10 > out.jsonl\n\nThe agents are the [[loop.agent]] tables of config.toml, the limits are keys of [loop]:\n`coord config show`. An agent writes into the status file what comes next: continue, rotate, done or\nstuck. Hand-off, history and state are in .coord-loop in the task's directory. A loop that is started\nagain resumes where it stopped.\n\nExit codes: 0 done, 1 error, 2 stuck, 3 iterations used up, 4 all agents at their limit, 64 usage,\n130 interrupted."
+    after_help = "Examples:\n  coord loop --prompt task.md                 until an agent reports done\n  coord loop --prompt task.md --dry-run       print what would run first\n  coord loop --prompt task.md --agent claude --max-iterations 10 > out.jsonl\n\nThe agents are the [[loop.agent]] tables of config.toml, the limits are keys of [loop]:\n`coord config show`. An agent writes into the status file what comes next: continue, rotate, done or\nstuck. Hand-off, history and state are in .coord-loop in the task's directory. A loop that is\nstarted again resumes where it stopped.\n\nExit codes: 0 done, 1 error, 2 stuck, 3 iterations used up, 4 all agents at their limit, 64 usage,\n130 interrupted."
 )]
 pub(crate) struct Args {
     /// File with the task's description

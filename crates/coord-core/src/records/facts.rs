@@ -113,6 +113,11 @@ impl Level {
         let was_seen = self.seen_changing.is_some_and(|seen| known_after <= seen);
         then.wall_ms <= self.changed_ms || was_seen
     }
+
+    /// Whether the client says that it waits for a person.
+    pub(crate) fn is_waiting(self) -> bool {
+        matches!(self.status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
+    }
 }
 
 impl RegistryFact {

@@ -41,6 +41,15 @@ pub struct Wait {
     pub hidden_until: Option<Awake>,
 }
 
+impl Wait {
+    /// Whether this status, another one than `waiting`, ended it; see [`Protected::end_before`].
+    pub(crate) fn is_ended_by(&self, level: Level, dialog: Option<Level>) -> bool {
+        let was_shown = dialog.is_some_and(|dialog| dialog.is_after(self.since));
+        let is_hidden = self.hidden_until.is_some() && !was_shown;
+        level.is_after(self.since) && !(is_hidden && level.status == RegistryStatus::Busy)
+    }
+}
+
 /// How long hooks of a session waited while the client showed no dialog (H-38).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -117,11 +126,7 @@ impl Protected<Vec<Wait>> {
     /// the status stays busy while the client shows no dialog (H-38). `dialog` is the status before it, if that was
     /// `waiting` for the only prompt: then its dialog was shown.
     pub(crate) fn end_before(&mut self, level: Level, dialog: Option<Level>) {
-        self.0.retain(|wait| {
-            let was_shown = dialog.is_some_and(|dialog| dialog.is_after(wait.since));
-            let is_hidden = wait.hidden_until.is_some() && !was_shown;
-            !level.is_after(wait.since) || (is_hidden && level.status == RegistryStatus::Busy)
-        });
+        self.0.retain(|wait| !wait.is_ended_by(level, dialog));
     }
 
     /// Hooks that kept these prompts from everybody at a terminal wait no longer. A prompt that is over is left out; the

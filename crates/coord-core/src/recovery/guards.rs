@@ -110,10 +110,7 @@ impl State {
         if session.is_passed_on() {
             return Err(Stop::close("H-42", "the conversation continued in another process"));
         }
-        if session.may_have_left() {
-            let why = "an unverified event says that its process switched to another session";
-            return Err(Stop::until_event(Obstacle::NotKnown, why));
-        }
+        may_have_left(session, by_us)?;
         if !self.is_local(session) {
             return Err(Stop::close("H-15", "it runs elsewhere"));
         }
@@ -297,6 +294,21 @@ fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
         | Presence::Crashed { .. }
         | Presence::Gone { .. } => Ok(()),
     }
+}
+
+/// H-44: whether a claim that the process switched to another session stands in the way. While the process lives, its
+/// next proved event decides. After its death no event does, and what nothing will end is not waited for.
+fn may_have_left(session: &Session, by_us: bool) -> Result<(), Stop> {
+    if !session.may_have_left() {
+        return Ok(());
+    }
+    let why = "an unverified event says that its process switched to another session";
+    let is_open = session.may_live() || matches!(*session.presence, Presence::Dying { .. });
+    Err(match (is_open, by_us) {
+        (true, _) => Stop::until_event(Obstacle::NotKnown, why),
+        (false, true) => Stop::operator("H-44", why),
+        (false, false) => Stop::close("H-44", why),
+    })
 }
 
 /// How the session was started, if it can be started that way again (H-13, H-19).

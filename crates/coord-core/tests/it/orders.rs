@@ -32,10 +32,10 @@ fn would(world: &World, restart: bool, when_idle: bool) -> String {
 fn a_living_session_is_not_ended_by_a_plain_order() {
     for (is_busy, restart, when_idle, says) in [
         (false, false, false, "refused: it is alive and idle; --restart ends"),
-        (false, true, false, "coord ends the client now, if it is idle"),
+        (false, true, false, "coord will end the client now, if it is idle"),
         (true, false, false, "refused: it is alive and busy: a turn is open"),
         (true, true, false, "refused: it is alive and busy: a turn is open; with --when-idle"),
-        (true, true, true, "coord ends the client once it is idle"),
+        (true, true, true, "coord will end the client once it is idle"),
     ] {
         let mut world = at_rest();
         if is_busy {
@@ -47,6 +47,16 @@ fn a_living_session_is_not_ended_by_a_plain_order() {
         recover(&mut world, restart, when_idle);
         assert_eq!(world.pending().is_none(), said.starts_with("refused"), "{said}");
     }
+}
+
+// U-07: the answer to an order says what will be tried, and no more: nothing has happened yet.
+#[test]
+fn an_order_for_a_dead_session_promises_no_success() {
+    let mut world = at_rest();
+    world.crash(PID);
+    world.pass(1.0);
+    let said = would(&world, false, false);
+    assert_eq!(said, "coord will check the session, then resume it in its pane or in a new window");
 }
 
 // H-53: an order is for the moment: what it met is no reason to act later.

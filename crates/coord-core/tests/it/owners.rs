@@ -137,15 +137,44 @@ fn a_key_in_a_kept_pane_cancels() {
     }
 }
 
+/// An event that nobody verified says that the process switched to another session.
+fn claim(world: &mut World, pid: u32) {
+    let event = world.event("s2", pid, RESUME, 0.0);
+    world.send(HookEvent { provenance: Provenance::Claimed, ..event });
+    world.seconds += 0.001;
+}
+
+// H-44, R-01: a recovery that is owed to a living client waits for its next proved event. After the client's death there
+// is none, and what became of the session is unknown.
+#[test]
+fn a_recovery_ends_with_the_death_of_a_client_that_may_have_gone_over() {
+    let mut world = opted_in();
+    world.hook("s1", PID, PROMPT);
+    world.signature();
+    world.is_content(false);
+    claim(&mut world, PID);
+    assert!(world.pending().is_some(), "the client lives, and may still report");
+    world.crash(PID);
+    assert!(world.pending().is_none(), "{:?}", world.pending());
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
+}
+
+// H-44: the same while coord ends the client to resume the session: its person is told.
+#[test]
+fn a_client_that_coord_ended_and_that_may_have_gone_over_needs_its_person() {
+    let (mut world, intent) = about_to_be_ended();
+    claim(&mut world, PID);
+    world.acted(intent, Outcome::Done);
+    world.crash(PID);
+    assert!(world.pending().is_none(), "{:?}", world.pending());
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
+    assert!(world.session("s1").recovery.needs_operator.is_some());
+}
+
 // H-44, H-33: an event that nobody verified names another session of the same process. What went over to another
 // conversation is brought back by nobody, by hand neither, until something believable comes from it.
 #[test]
 fn what_may_have_gone_over_to_another_session_is_not_brought_back() {
-    let claim = |world: &mut World, pid| {
-        let event = world.event("s2", pid, RESUME, 0.0);
-        world.send(HookEvent { provenance: Provenance::Claimed, ..event });
-        world.seconds += 0.001;
-    };
     for (claims_pid, is_healed, state) in [
         (PID, false, SessionState::Unknown),
         (PID, true, SessionState::RecoveryPending),

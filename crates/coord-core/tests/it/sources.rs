@@ -5,7 +5,7 @@ use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, no_registry, pr
 use coord_core::Turn;
 use coord_model::{
     Background, EndReason, Event, HookKind, Kind, ProcessSeen, Registry, RegistryEntry,
-    RegistryStatus, Screen, SessionState, StartSource, ToolPhase,
+    RegistryStatus, Screen, SessionState, StartSource, ToolPhase, Via,
 };
 
 const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
@@ -462,6 +462,33 @@ fn s0_18_an_older_status_ends_no_wait() {
     assert_eq!(world.session("s1").waits.len(), 1);
     says(&mut world, RegistryStatus::Busy);
     assert_eq!(world.session("s1").waits.len(), 0);
+}
+
+// S0-18: a prompt that lay in the spool while the registry said that the client waits no longer is over: no hook would
+// report that a person refused it. A hidden one is not over by `busy`, and one that came over the socket is news.
+#[test]
+fn s0_18_a_prompt_from_the_spool_is_over_by_a_newer_status() {
+    for (status, via, asked_ago, waits) in [
+        (RegistryStatus::Busy, Via::Spool, 30.0, 0),
+        (RegistryStatus::Idle, Via::Spool, 30.0, 0),
+        (RegistryStatus::WaitingInput, Via::Spool, 30.0, 1),
+        (RegistryStatus::Busy, Via::Spool, 5.0, 1),
+        (RegistryStatus::Busy, Via::Socket, 30.0, 1),
+    ] {
+        for kind in [ASK, HookKind::Notification("permission_prompt".into())] {
+            let mut world = World::new();
+            world.open("s1", 100, Kind::Interactive);
+            world.pass(60.0);
+            let ago = if kind == ASK { asked_ago } else { asked_ago - 6.0 };
+            world.pass(10.0);
+            says(&mut world, status);
+            world.pass(15.0);
+            let mut event = world.event("s1", 100, kind.clone(), ago);
+            (event.tool, event.via) = (Some("ExitPlanMode".into()), via);
+            world.send(event);
+            assert_eq!(world.session("s1").waits.len(), waits, "{status:?} {kind:?} {via:?} {ago}");
+        }
+    }
 }
 
 // who was first heard in the midst of something is not idle until something says so.

@@ -92,11 +92,25 @@ impl World {
         self.effects.extend(fx.effects);
         self.decisions.extend(self.needs.take(fx.decisions, &self.state));
         assert_eq!(self.state.violations(now), 0, "after {event:?}");
+        self.nothing_is_over_while_it_is_judged();
         // The indexes say what they would say had they been made from the records alone.
         let sessions = self.state.sessions().cloned().collect();
         let messages = self.state.messages().cloned().collect();
         let (header, seen) = (self.state.header().clone(), self.state.seen().clone());
         assert_eq!(self.state, State::from_parts(header, sessions, messages, seen));
+    }
+
+    /// U-01, U-02: a session that crashed or was interrupted, and could be resumed, is being recovered or needs its person:
+    /// nothing of it is listed as over.
+    fn nothing_is_over_while_it_is_judged(&self) {
+        let is_down = |one: &&Session| {
+            matches!(one.shown.state, SessionState::Crashed | SessionState::Interrupted)
+        };
+        for one in self.state.sessions().filter(is_down) {
+            let could_resume = one.is_resumable() && !one.is_passed_on();
+            let is_open = one.recovery.pending.is_some() || !one.needs.is_empty();
+            assert!(is_open || !could_resume || one.kind == Some(Kind::Headless), "{one:#?}");
+        }
     }
 
     /// What is left of each wait, nanoseconds, by the name of its field: the longest of each name.

@@ -11,6 +11,7 @@ use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace, SharedMachine};
 use coord_sim::serving::{CONFIG_DIR, Post, RequestHook, Serving};
 use coord_testkit::random::Random;
+use coord_wire::api::OpenRequest;
 use serde_json::{Value, json};
 
 const NOW: Now = Now { mono_ns: 3_600_000_000_000, wall_ms: 1_700_000_000_000 };
@@ -129,8 +130,30 @@ fn a_01_a_hook_waits_for_as_long_as_approvals_wait_says() {
     assert_eq!(place.ended(), []);
     let shown = place.serving.open_requests().requests.pop().unwrap();
     assert_eq!((shown.hook, shown.why_not), (Some(hook), None));
+    let left_ms = shown.left_ms.unwrap();
+    assert!((1..=1_000).contains(&left_ms), "of a minute: {left_ms}");
     place.passes(2_000);
     assert_eq!(place.ended(), [hook]);
+}
+
+// a request says where its session is and which agent asks.
+#[test]
+fn a_06_a_request_names_its_place_and_its_agent() {
+    let mut place = Place::new();
+    place.asks();
+    let agent = |event: &str| json!({"hook_event_name": event, "agent_id": "a-1", "agent_type": "reviewer"});
+    place.reports(&agent("SubagentStart"));
+    let mut asks = agent("PermissionRequest");
+    asks["tool_name"] = "Bash".into();
+    place.reports(&asks);
+    let shown = place.serving.open_requests().requests;
+    let of = |one: &OpenRequest| (one.agent.clone(), one.place.as_ref().unwrap().kind.clone());
+    let directory = "directory".to_owned();
+    assert_eq!(
+        shown.iter().map(of).collect::<Vec<_>>(),
+        [(None, directory.clone()), (Some("reviewer".to_owned()), directory)]
+    );
+    assert!(shown.iter().all(|one| one.left_ms.is_none()), "no hook waits: {shown:?}");
 }
 
 // another child of the client may claim to wait, and would show an input of its own.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use coord_model::SessionState;
 use coord_model::stamp::parse_rfc3339;
-use coord_wire::inspect::{Need, Session};
+use coord_wire::inspect::{Need, Session, Where};
 use coord_wire::run::Run;
 
 use super::{RUN_ID_CHARS, Seen, age, is_headless, ms, tilde};
@@ -14,14 +14,21 @@ const TOOL_AGE_S: u64 = 60;
 
 /// Where the session is.
 pub(super) fn place(session: &Session, seen: &Seen) -> String {
-    let Some(place) = &session.place else { return tilde(&session.cwd, seen.home) };
+    match &session.place {
+        Some(place) => place_words(place, seen.home, seen.server),
+        None => tilde(&session.cwd, seen.home),
+    }
+}
+
+/// A place in words, for a viewer with this home directory and tmux server.
+pub fn place_words(place: &Where, home: &str, server: Option<&str>) -> String {
     match place.kind.as_str() {
         "tmux" => {
-            let is_other = seen.server.is_some() && place.server.as_deref() != seen.server;
+            let is_other = server.is_some() && place.server.as_deref() != server;
             format!("{}{}", place.text, if is_other { " (other)" } else { "" })
         }
         "elsewhere" => format!("host {}", place.text),
-        "directory" => tilde(&place.text, seen.home),
+        "directory" => tilde(&place.text, home),
         _ => place.text.clone(),
     }
 }
@@ -57,6 +64,10 @@ pub(super) fn of_session(
             let is_over = own.is_empty() || run.exit.is_some();
             let about = if is_over { about_run(run, seen.now_ms) } else { own };
             format!("{short}: {about}")
+        }
+        // Neither a tool nor a subagent is under way.
+        None if own.is_empty() && session.state == SessionState::Running => {
+            "waits for the model".to_owned()
         }
         None => own,
     };
@@ -101,8 +112,11 @@ fn of_state(session: &Session, seen: &Seen) -> String {
         SessionState::Starting | SessionState::Running => running(session, seen),
         SessionState::Background => background(session),
         SessionState::RecoveryPending | SessionState::Crashed | SessionState::Interrupted => {
+            // Whether a crashed session comes back, coord decides on that look.
+            let is_to_come_back = session.state == SessionState::RecoveryPending;
+            let what = if is_to_come_back { "returns" } else { "coord checks it" };
             match session.pending_recovery.as_ref().and_then(|one| one.next_attempt_at.as_deref()) {
-                Some(at) => format!("returns in {}", left(ms(at), seen)),
+                Some(at) => format!("{what} in {}", left(ms(at), seen)),
                 None => session.because.clone(),
             }
         }

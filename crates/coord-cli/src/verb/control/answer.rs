@@ -16,7 +16,7 @@ use crate::out::Failure;
 /// Answer a session's questions
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl answer r_9m4x              shows the questions, and asks for each\n  coordctl answer docs --option 1\n  coordctl answer docs --option 1,3 --text 'neither, ask Anna' --note 'she is in today'\n                                      options of the first question, and own words for the second\n\nOne --option or --text for each question, in order; --note adds to the answer before it.\nExit codes: 0 taken, or the proof follows; 1 the dialog is still open, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
+    after_help = "Examples:\n  coordctl answer r_9m4x              shows the questions, and asks for each\n  coordctl answer docs --option 1\n  coordctl answer docs --option 1,3 --text 'neither, ask Anna' --note 'she is in today'\n                                      options of the first question, and own words for the second\n\nOne --option or --text for each question, in order; --note adds to the answer before it.\nExit codes: 0 taken, or the proof follows; 1 the dialog is still open, or not answerable here;\n3 the prompt is over; 7 the terminal answered first."
 )]
 pub(crate) struct Args {
     #[command(flatten)]

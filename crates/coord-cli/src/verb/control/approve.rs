@@ -12,7 +12,7 @@ use crate::out::Failure;
 /// Let a session run the one call that it asks for, or go on with its plan
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl approve r_7k2d     shows the exact input, asks, and tells what became of it\n  coordctl approve parser     the same, where the session has one open request\n  coordctl approve docs --mode acceptEdits\n                              approves its plan; it goes on without asking before each edit\n\nExit codes: 0 taken, or the proof follows; 1 the dialog is still open, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
+    after_help = "Examples:\n  coordctl approve r_7k2d     shows the exact input, asks, and tells what became of it\n  coordctl approve parser     the same, where the session has one open request\n  coordctl approve docs --mode acceptEdits\n                              approves its plan; it goes on without asking before each edit\n\nExit codes: 0 taken, or the proof follows; 1 the dialog is still open, or not answerable here;\n3 the prompt is over; 7 the terminal answered first."
 )]
 pub(crate) struct Args {
     #[command(flatten)]

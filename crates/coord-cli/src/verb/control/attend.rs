@@ -15,7 +15,8 @@ use crate::verb::completions;
 /// Mark a session as watched or unattended, and set whether it comes back by itself
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: after a crash it comes back by itself\n  coordctl attend 3f2a --recover                it comes back by itself although it is watched\n  coordctl attend --dir . --recover             the same for every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7\n  coordctl attend 3f2a --accept tests           it accepts messages from the session named tests"
+    override_usage = "coordctl attend <ID|--dir <DIR>> <OPTIONS>",
+    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it; it comes back by itself\n  coordctl attend 3f2a --recover                it comes back by itself although it is watched\n  coordctl attend --dir . --recover             the same for every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7\n  coordctl attend 3f2a --accept tests           it accepts messages from the session named tests"
 )]
 #[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(

@@ -10,7 +10,7 @@ use crate::out::Failure;
 /// Refuse what a session asks for; its turn goes on
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl deny r_7k2d --message 'use the staging database'\n  coordctl deny parser        the agent reads: Denied by the user.\n\nExit codes: 0 taken; 1 the dialog is still open, or not answerable here; 3 the prompt is over; 7 the terminal answered first."
+    after_help = "Examples:\n  coordctl deny r_7k2d --message 'use the staging database'\n  coordctl deny parser        the agent reads: Denied by the user.\n\nExit codes: 0 taken; 1 the dialog is still open, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
 )]
 pub(crate) struct Args {
     /// What the agent reads

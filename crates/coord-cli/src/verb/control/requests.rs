@@ -3,16 +3,19 @@
 use std::io::Write;
 
 use coord_model::NeedKind;
-use coord_view::list::age;
+use coord_view::list::{age, place_words};
 use coord_wire::api::{OpenRequest, OpenRequests};
 use coord_wire::question::Question;
 
 use super::shown::{asked, exact, input, what};
 use crate::client;
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, escape, print_json};
+use crate::out::{Colour, Failure, Painter, aligned, escape, print_json};
+use crate::verb::inspect::{home, own_server};
 use crate::verb::status::not_reachable;
 
+/// For how long a hook goes on to wait is shown from here on, in milliseconds.
+const LEFT_SHOWN_MS: u64 = 10 * 60_000;
 /// Fewest letters by which a request is found.
 const LETTERS_MIN: usize = 4;
 
@@ -42,24 +45,39 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         (_, _) => writeln!(out, "{here} can be answered here, {there} at its terminal only")?,
     }
     let painter = Painter::for_stdout();
-    for request in &open.requests {
+    let server = own_server();
+    let heads = open.requests.iter().map(|one| head(one, open.now_ms, server.as_deref()));
+    for (request, head) in open.requests.iter().zip(aligned(&heads.collect::<Vec<_>>())) {
         writeln!(out)?;
-        show(request, open.now_ms, painter, out)?;
+        show(request, &head, painter, out)?;
     }
     Ok(())
 }
 
+/// What the first line of a request says after its id: the session, what is asked for and since when, where the session
+/// is, which agent asks, and for how long the hook goes on to wait, once that is not long.
+fn head(request: &OpenRequest, now_ms: u64, server: Option<&str>) -> [String; 6] {
+    let place = request.place.as_ref().map(|place| place_words(place, &home(), server));
+    let left_s = request.left_ms.filter(|left_ms| *left_ms <= LEFT_SHOWN_MS).map(|ms| ms / 1_000);
+    [
+        escape(&request.name),
+        what(request),
+        age(now_ms.saturating_sub(request.since_ms) / 1_000),
+        escape(&place.unwrap_or_default()),
+        escape(request.agent.as_deref().unwrap_or("main agent")),
+        left_s.map_or_else(String::new, |s| format!("{}m {}s left", s / 60, s % 60)),
+    ]
+}
+
 fn show(
     request: &OpenRequest,
-    now_ms: u64,
+    head: &str,
     painter: Painter,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let id = called(request);
     let name = escape(&request.name);
-    let what = what(request);
-    let age = age(now_ms.saturating_sub(request.since_ms) / 1000);
-    writeln!(out, "{}  {name}  {what}  {age}", painter.paint(Colour::Bold, &id))?;
+    writeln!(out, "{}  {head}", painter.paint(Colour::Bold, &id))?;
     if let Some(why) = &request.why_not {
         writeln!(out, "        At its terminal only: {}.", escape(why))?;
         return Ok(writeln!(out, "        → coord go {name}")?);
@@ -134,5 +152,34 @@ pub(super) fn find(word: &str, context: &Context) -> Result<OpenRequest, Failure
                 ids.join(", ")
             )))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coord_wire::inspect::Where;
+
+    use super::*;
+
+    // A-06: where it is, who asks, and how long its hook goes on to wait.
+    #[test]
+    fn a_request_says_where_it_is_and_who_asks() {
+        let text = r#"{"id": "r_7k2d", "need": "a_1.1", "kind": "permission", "session_id": "s", "name": "parser",
+            "cwd": "/p", "tool": "Bash", "since_ms": 0, "hook": null, "input": null, "why_not": null}"#;
+        let old: OpenRequest = serde_json::from_str(text).unwrap();
+        let (kind, server) = ("tmux".to_owned(), Some("/tmp/t".to_owned()));
+        let place = Some(Where { kind, text: "work:api.1".to_owned(), server });
+        let main = OpenRequest { place, left_ms: Some(350_000), ..old.clone() };
+        let agent = Some("reviewer".to_owned());
+        let other = OpenRequest { agent, left_ms: Some(11 * 60_000), ..main.clone() };
+        let heads = [&main, &other, &old].map(|one| head(one, 240_000, Some("/tmp/t")));
+        assert_eq!(
+            aligned(&heads),
+            [
+                "parser  Bash  4m  work:api.1  main agent  5m 50s left",
+                "parser  Bash  4m  work:api.1  reviewer",
+                "parser  Bash  4m              main agent",
+            ]
+        );
     }
 }

@@ -257,9 +257,18 @@ mod tests {
     }
 
     fn shown(sessions: &[Value], width: Option<usize>, is_ascii: bool) -> String {
+        shown_with(sessions, &[], width, is_ascii)
+    }
+
+    fn shown_with(
+        sessions: &[Value],
+        runs: &[Value],
+        width: Option<usize>,
+        is_ascii: bool,
+    ) -> String {
         let answer: Inspect = serde_json::from_value(json!({
             "schema": 1, "coordinator": {"running": true, "pid": 1, "version": "", "uptime_s": 0,
-            "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": [],
+            "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": runs,
         }))
         .expect("an answer");
         let seen = Seen {
@@ -305,7 +314,7 @@ mod tests {
         is_as_accepted("one", &shown(&eight()[7..8], Some(80), false));
     }
 
-    // U-02: what comes back by itself is not over.
+    // U-02: what may come back by itself is not over, and what is not decided yet is not promised.
     #[test]
     fn u_02_a_crashed_session_that_comes_back_waits() {
         let until = coord_model::stamp::rfc3339(NOW_MS + 17_000);
@@ -314,9 +323,70 @@ mod tests {
             "hold": {"reason": "settling after a start", "since": at(0), "until": until},
         });
         let text = shown(&[session("site", "crashed", 0, "web:2", &more)], Some(80), true);
+        let is_told = text.contains("coord checks it in 17s");
+        assert!(text.contains("WAITING\n~ site") && is_told, "{text}");
+        let text = shown(&[session("site", "recovery_pending", 0, "web:2", &more)], Some(80), true);
         assert!(text.contains("WAITING\n~ site") && text.contains("returns in 17s"), "{text}");
         let text = shown(&[session("site", "crashed", 0, "web:2", &json!({}))], Some(80), true);
         assert!(text.contains("ENDED\n- site"), "{text}");
+    }
+
+    // U-02: while coord checks how a client ended, or what to do after its crash, nothing has ended for its person.
+    #[test]
+    fn u_02_a_session_whose_end_is_being_judged_is_not_listed_as_ended() {
+        let because = json!({"because": "its process is gone; coord is checking how it ended"});
+        let judged = json!({
+            "pending_recovery": {"cause": "crashed", "detected_at": at(0), "attempts": 0, "next_attempt_at": null},
+        });
+        for (state, more) in
+            [("unknown", &because), ("crashed", &judged), ("recovery_pending", &judged)]
+        {
+            let text = shown(&[session("site", state, 0, "web:2", more)], Some(80), true);
+            assert!(text.contains("WAITING\n") && !text.contains("ENDED"), "{text}");
+        }
+    }
+
+    // U-02: a running session always says what it does.
+    #[test]
+    fn u_02_a_session_without_an_open_tool_waits_for_the_model() {
+        let text = shown(&[session("site", "running", 0, "web:2", &json!({}))], Some(80), true);
+        assert!(text.contains("web:2  waits for the model\n"), "{text}");
+    }
+
+    /// A headless run of the process, whose stream named that conversation.
+    fn run_of(process: &Value, session_id: Option<&str>) -> Value {
+        json!({
+            "v": 1, "run_id": "run_0197c2aabbccddeeff00", "at": at(3), "name": null,
+            "program": "claude", "provider": "claude", "cwd": "/home/dev", "process": process,
+            "supervisor": {"pid": 6, "start_time": "60"}, "state": "streaming", "since": at(3),
+            "session_id": session_id, "results": 0, "hold": null,
+            "background": {"tasks": 0, "subagents": 0}, "supervised": true, "exit": null,
+        })
+    }
+
+    // U-02: a run and its session are one row, whether its stream names the conversation or only its process is known.
+    #[test]
+    fn u_02_a_run_and_its_session_share_a_row() {
+        let process = json!({"pid": 7, "start_time": "70"});
+        let other = json!({"pid": 7, "start_time": "71"});
+        let more = json!({
+            "kind": "headless", "owner": {"pid": 7, "start_time": "70", "alive": true},
+            "where": {"kind": "headless", "text": "headless", "server": null},
+        });
+        let nightly = session("nightly", "running", 2, "", &more);
+        for (process, id, rows) in [
+            (&process, None, 1),
+            (&process, Some("nightly-0000"), 1),
+            (&other, Some("nightly-0000"), 1),
+            (&other, None, 2),
+            (&process, Some("another-0000"), 2),
+        ] {
+            let run = run_of(process, id);
+            let text = shown_with(std::slice::from_ref(&nightly), &[run], Some(80), true);
+            let found = text.lines().filter(|line| line.starts_with('*')).count();
+            assert_eq!(found, rows, "{process} {id:?}: {text}");
+            assert!(text.contains("run_0197c2aabbcc: working"), "{text}");
+        }
     }
 
     // U-02: many interrupted sessions share a row, and ended ones are counted.

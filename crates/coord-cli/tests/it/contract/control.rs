@@ -487,7 +487,7 @@ fn restore_asks_and_starts_the_server_that_is_gone() {
     fs::rename(&aside, &socket).unwrap();
     assert_eq!(orders(&home), []);
     // A person says no, and then yes.
-    for (answer, wanted) in [("n", "Nothing was changed."), ("y", "resumed in its pane")] {
+    for (answer, wanted) in [("n", "Nothing was changed."), ("y", "then resume it in its pane")] {
         let file = new_file(&home);
         let script = home.tmp().join("restore");
         fs::write(&script, into_file(&home, "restore bbbb2222 bbbb1111", &file)).unwrap();

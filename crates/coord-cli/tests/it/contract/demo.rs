@@ -139,6 +139,22 @@ fn u_11_plain_plays_to_its_end_and_leaves_nothing() {
     place.has_nothing_left();
 }
 
+// Who has installed coord is not asked to do so again.
+#[test]
+fn u_11_the_next_step_is_one_that_is_left_to_do() {
+    let home = Home::new();
+    let record = home.paths().install_record();
+    fs::create_dir_all(record.parent().unwrap()).unwrap();
+    fs::write(record, "{}").unwrap();
+    fs::create_dir(Place::tmp_of(&home)).unwrap();
+    let before = Place::listing(&home);
+    let place = Place { home, before };
+    let said = run(place.command(&["--plain", "--speed", "100"]), &place.home.tmp(), "demo");
+    let end = said.expect_success().stdout;
+    assert!(end.ends_with("nothing is left behind. → coord inspect\n"), "{end}");
+    place.has_nothing_left();
+}
+
 #[test]
 fn u_11_signals_and_a_closed_output_leave_nothing() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {

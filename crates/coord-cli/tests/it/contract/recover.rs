@@ -86,7 +86,7 @@ fn new_id() -> String {
 }
 
 pub(super) fn has_seen_pane(session: &Session) -> bool {
-    session.evidence.iter().any(|one| one.fact.starts_with("pane "))
+    session.evidence.iter().any(|one| one.fact.starts_with("shows "))
 }
 
 fn owner(home: &Home, id: &str) -> u32 {
@@ -109,7 +109,7 @@ fn u_07_each_step_is_said_once_to_the_verified_end() {
     let pid = owner(&home, &id);
     let lines: Vec<&str> = said.lines().collect();
     let [order, placed, started, back] = lines.as_slice() else { panic!("{said}") };
-    assert!(order.contains("resumed in its pane"), "{said}");
+    assert!(order.contains("  coord will check the session, then resume it "), "{said}");
     assert_eq!(*placed, format!("{harness}: resume line typed into first:1"));
     assert_eq!(*started, format!("{harness}: client started (pid {pid})"));
     let took = back.strip_prefix(&format!("{harness}: recovered in ")).unwrap_or_default();

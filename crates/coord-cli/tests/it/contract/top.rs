@@ -347,7 +347,7 @@ fn u_05_plain_is_a_line_per_change_and_takes_typed_commands() {
     says("Nobody needs you\n");
     let mut harness = Harness::headless(&home, "session-one");
     harness.begin_turn();
-    says(" is running, headless\n");
+    says(" is running: waits for the model, headless\n");
     let mut types = |line: &str| commands.write_all(line.as_bytes()).unwrap();
     types("explain session-one\n");
     says("a turn is open");

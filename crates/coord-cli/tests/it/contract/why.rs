@@ -27,15 +27,18 @@ fn in_a_turn(home: &Home, id: &str) -> Harness {
 fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
+    let _client = in_a_turn(&home, "aaaa1111");
+    let pid = coord_tests::coord::session(&home, "aaaa1111").unwrap().owner.unwrap().pid;
     let text = coord(&home, &["explain", "aaaa"]).expect_success().stdout;
+    let head = format!("{}  running for ", name_of(&home, "aaaa1111"));
+    assert!(text.starts_with(&head), "it is headed by the name: {text}");
     for part in [
-        "aaaa1111  running for ",
-        "a turn is open",
-        "last event UserPromptSubmit",
-        "changes   Stop",
+        "a turn is open".to_owned(),
+        format!("\n  evidence  process    {pid} is alive  "),
+        "\n            hook       last event UserPromptSubmit  ".to_owned(),
+        "changes   Stop".to_owned(),
     ] {
-        assert!(text.contains(part), "{part:?} in {text}");
+        assert!(text.contains(&part), "{part:?} in {text}");
     }
     let json = coord(&home, &["explain", "aaaa", "--json"]).expect_success().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -43,7 +46,12 @@ fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
         (&json["schema"], &json["state"], &json["rule"]),
         (&1.into(), &"running".into(), &"R-02".into())
     );
-    assert!(json["evidence"].as_array().is_some_and(|facts| 2 <= facts.len()), "{json}");
+    let facts = json["evidence"].as_array().unwrap();
+    assert!(2 <= facts.len(), "{json}");
+    for one in facts {
+        let (source, fact) = (one["source"].as_str().unwrap(), one["fact"].as_str().unwrap());
+        assert!(!fact.starts_with(source), "a fact does not repeat its source: {one}");
+    }
     assert_eq!(coord(&home, &["explain", "nobody"]).code(), Some(3));
 }
 

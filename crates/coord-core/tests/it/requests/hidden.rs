@@ -2,8 +2,8 @@
 
 use coord_core::NotAnswerable;
 use coord_model::{
-    Command, Event, Host, MarkChange, RegistryStatus, ReplyKind, RequestId, SessionState, Settings,
-    Whom,
+    Command, Event, HookKind, Host, MarkChange, RegistryStatus, ReplyKind, RequestId, SessionState,
+    Settings, Via, Whom,
 };
 
 use super::{CALL, HOOK, asks, begins, handed, hidden, may, reply_of, run};
@@ -66,6 +66,29 @@ fn h_38_the_end_of_its_hook_ends_a_hidden_wait() {
         world.says("s1", PID, RegistryStatus::Busy);
         assert!(world.session("s1").needs.is_empty());
     }
+}
+
+// a plan that was refused while no coordinator ran does not keep the hook of a subagent's prompt, whose dialog is
+// on the screen, from ending with it (seed 1210510000421).
+#[test]
+fn a_01_a_refused_prompt_from_the_spool_keeps_no_other_open() {
+    let mut world = in_a_turn();
+    world.take(&settings(hidden(600_000)));
+    attend(&mut world, true);
+    world.pass(60.0);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    let mut plan = world.event("s1", PID, HookKind::PermissionRequest, 30.0);
+    (plan.tool, plan.via) = (Some("ExitPlanMode".into()), Via::Spool);
+    world.send(plan);
+    world.pass(10.0);
+    let request = asks(&mut world, "Bash", Some("agent-1"));
+    assert_eq!(may(&world, request), Ok(()));
+    world.says("s1", PID, RegistryStatus::WaitingPermission);
+    assert_eq!(world.session("s1").needs.len(), 1, "the plan needs nobody");
+    world.pass(4.0);
+    world.says("s1", PID, RegistryStatus::Busy);
+    assert!(may(&world, request).is_err(), "its hook waits no longer");
 }
 
 // H-38: when a hook ended with its coordinator, nobody saw: all the time since the last record counts as waited (seeds
