@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
+use std::time::SystemTime;
 
 /// The version that everything here was measured with; `install-claude` installs it.
 pub const VERSION: &str = "2.1.328";
@@ -62,6 +63,22 @@ pub fn surround(mut command: Command, home: &Home, api: &FakeApi) -> Command {
         .env("SHELL", "/bin/bash")
         .env("TERM", "xterm-256color");
     command
+}
+
+/// Signs the client in to a subscription with made-up credentials. They count where no API key is set.
+#[track_caller]
+pub fn sign_in(home: &Home) {
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let credentials = json!({"claudeAiOauth": {
+        "accessToken": "sk-ant-oat01-fake",
+        "refreshToken": "sk-ant-ort01-fake",
+        "expiresAt": (now + 36_000) * 1_000,
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
+        "rateLimitTier": "default_claude_max_5x",
+    }});
+    let file = home.config_dir().join(".credentials.json");
+    std::fs::write(file, credentials.to_string()).expect("sign the client in");
 }
 
 /// Starts `claude -p PROMPT` with stream-json output; `more` comes behind.

@@ -24,6 +24,7 @@ use crate::wait::PATIENCE;
 #[derive(Debug, Clone)]
 pub struct Turn {
     answer: Answer,
+    headers: Vec<(String, String)>,
     only_for: Option<String>,
     only_after: Option<String>,
     gate: Option<String>,
@@ -36,7 +37,7 @@ enum Answer {
     /// A message: text, then tool calls.
     Message { text: Option<String>, calls: Vec<(String, Value)>, is_cut_off: bool },
     /// An HTTP error.
-    Error { status: u16, kind: String, message: String, headers: Vec<(String, String)> },
+    Error { status: u16, kind: String, message: String },
     /// Nothing, until the client leaves.
     Hang,
     /// A stream that breaks off in the midst of this text.
@@ -47,7 +48,8 @@ enum Answer {
 
 impl Turn {
     fn new(answer: Answer) -> Self {
-        Self { answer, only_for: None, only_after: None, gate: None, lasts: false }
+        let headers = Vec::new();
+        Self { answer, headers, only_for: None, only_after: None, gate: None, lasts: false }
     }
 
     /// A message of text, which ends the client's turn.
@@ -85,15 +87,13 @@ impl Turn {
     /// An HTTP error, and every later request the same: the client retries.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
         let (kind, message) = (kind.to_owned(), message.to_owned());
-        Self::new(Answer::Error { status, kind, message, headers: Vec::new() }).lasting()
+        Self::new(Answer::Error { status, kind, message }).lasting()
     }
 
-    /// A header of an error, such as `retry-after` or `x-should-retry`.
+    /// A header of the answer, such as `retry-after` or `x-should-retry`.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        if let Answer::Error { headers, .. } = &mut self.answer {
-            headers.push((name.to_owned(), value.to_owned()));
-        }
+        self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 

@@ -24,15 +24,15 @@ pub(super) fn answer(
                 message["stop_reason"] = json!("max_tokens");
             }
             if body["stream"] == true {
-                send_message(stream, &message)?;
+                send_message(stream, &turn.headers, &message)?;
             } else {
-                reply(stream, 200, &[], &message)?;
+                reply(stream, 200, &turn.headers, &message)?;
             }
             Ok(true)
         }
-        Answer::Error { status, kind, message, headers } => {
+        Answer::Error { status, kind, message } => {
             at_gate()?;
-            reply(stream, *status, headers, &error(kind, message))?;
+            reply(stream, *status, &turn.headers, &error(kind, message))?;
             Ok(true)
         }
         Answer::Hang => {
@@ -41,7 +41,7 @@ pub(super) fn answer(
             Ok(false)
         }
         Answer::Cut { text } => {
-            begin_stream(stream)?;
+            begin_stream(stream, &turn.headers)?;
             send_event(stream, &message_start(&message(body, None, &[])))?;
             send_event(stream, &block_start(0, &json!({"type": "text", "text": ""})))?;
             let half: String = text.chars().take(text.chars().count() / 2).collect();
@@ -52,7 +52,7 @@ pub(super) fn answer(
         Answer::Pieces { pieces } => {
             at_gate()?;
             let message = message(body, Some(""), &[]);
-            begin_stream(stream)?;
+            begin_stream(stream, &turn.headers)?;
             send_event(stream, &message_start(&message))?;
             send_event(stream, &block_start(0, &json!({"type": "text", "text": ""})))?;
             for (index, piece) in pieces.iter().enumerate() {
@@ -93,8 +93,12 @@ fn unique(prefix: &str) -> String {
     format!("{prefix}_{:024}", LAST.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-fn send_message(stream: &mut TcpStream, message: &Value) -> io::Result<()> {
-    begin_stream(stream)?;
+fn send_message(
+    stream: &mut TcpStream,
+    headers: &[(String, String)],
+    message: &Value,
+) -> io::Result<()> {
+    begin_stream(stream, headers)?;
     send_event(stream, &message_start(message))?;
     let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (index, block) in blocks.iter().enumerate() {

@@ -106,9 +106,7 @@ pub(super) fn reply(
 ) -> io::Result<()> {
     let body = body.to_string();
     write!(stream, "HTTP/1.1 {status} -\r\ncontent-type: application/json\r\n")?;
-    for (name, value) in headers {
-        write!(stream, "{name}: {value}\r\n")?;
-    }
+    send_headers(stream, headers)?;
     write!(stream, "content-length: {}\r\n\r\n{body}", body.len())
 }
 
@@ -118,11 +116,20 @@ pub(super) fn reply_empty(stream: &mut impl Write) -> io::Result<()> {
 }
 
 /// Begins an event stream.
-pub(super) fn begin_stream(stream: &mut impl Write) -> io::Result<()> {
+pub(super) fn begin_stream(
+    stream: &mut impl Write,
+    headers: &[(String, String)],
+) -> io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
-          cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n",
-    )
+          cache-control: no-cache\r\ntransfer-encoding: chunked\r\n",
+    )?;
+    send_headers(stream, headers)?;
+    stream.write_all(b"\r\n")
+}
+
+fn send_headers(stream: &mut impl Write, headers: &[(String, String)]) -> io::Result<()> {
+    headers.iter().try_for_each(|(name, value)| write!(stream, "{name}: {value}\r\n"))
 }
 
 /// One event of a stream, named by its own `type`.

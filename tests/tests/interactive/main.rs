@@ -70,8 +70,11 @@ const WITH_HOOKS_ONLY: [&str; 5] =
 const NEVER_KILLED: [&str; 1] = ["another_pid_namespace"];
 
 fn main() -> ExitCode {
-    let once = test("a_status_line", status_line::a_status_line);
-    let cases = CASES.into_iter().flat_map(variants).chain([once]);
+    let once = [
+        test("a_status_line", status_line::a_status_line),
+        test("the_limits_of_an_account", status_line::the_limits_of_an_account),
+    ];
+    let cases = CASES.into_iter().flat_map(variants).chain(once);
     let code = netns::run_at_once(N_AT_ONCE, cases.collect());
     report_delays();
     code

@@ -3,6 +3,7 @@
 
 use coord_model::SessionState;
 use coord_model::stamp::rfc3339;
+use coord_tests::client::sign_in;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::CLIENT_CONTINUES_WITHIN;
@@ -72,17 +73,7 @@ fn now_s() -> u64 {
 fn of_a_subscription(quota: &str) -> Place {
     let turns = [Turn::text("One."), Turn::text("Went on.").only_for("[coord]").lasting()];
     let mut place = Place::open(&format!("[quota]\n{quota}"), turns);
-    let in_ten_hours_ms = (now_s() + 36_000) * 1_000;
-    let credentials = serde_json::json!({"claudeAiOauth": {
-        "accessToken": "sk-ant-oat01-fake",
-        "refreshToken": "sk-ant-ort01-fake",
-        "expiresAt": in_ten_hours_ms,
-        "scopes": ["user:inference", "user:profile"],
-        "subscriptionType": "max",
-        "rateLimitTier": "default_claude_max_5x",
-    }});
-    let file = place.home.config_dir().join(".credentials.json");
-    std::fs::write(file, credentials.to_string()).expect("sign the client in");
+    sign_in(&place.home);
     place.pid = place.pane.start_with("env -u ANTHROPIC_API_KEY", &MANUAL);
     place.learn_id();
     place.attend();

@@ -3,7 +3,7 @@
 
 use crate::case::{A_WHILE, Case};
 use coord_model::Decimal;
-use coord_tests::client::{VERSION, headless_text, program, result, stream, surround};
+use coord_tests::client::{VERSION, headless_text, program, result, sign_in, stream, surround};
 use coord_tests::coord::coord;
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::process::{Finished, Running};
@@ -99,7 +99,7 @@ pub(crate) fn a_limit_of_a_subscription() {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let reset = now + 5_000;
     let case = Case::new(&[]);
-    sign_in(&case, now);
+    sign_in(&case.home);
     let api = FakeApi::start([subscription_limit(reset)]);
     let mut client = command(&case, &api, &["--output-format", "stream-json", "--verbose"]);
     client.env_remove("ANTHROPIC_API_KEY");
@@ -132,7 +132,7 @@ pub(crate) fn a_limit_in_text_mode() {
 
     let case = Case::new(&[]);
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
-    sign_in(&case, now);
+    sign_in(&case.home);
     let api = FakeApi::start([subscription_limit(now + 5_000)]);
     let mut client = command(&case, &api, &[]);
     client.env_remove("ANTHROPIC_API_KEY");
@@ -152,16 +152,6 @@ pub(crate) fn a_limit_in_text_mode() {
     let api = FakeApi::start([Turn::error(529, "overloaded_error", "Overloaded")]);
     let finished = case.start(command(&case, &api, &[])).finish();
     assert_came_to(&case, &finished, 1, "exited", "crash");
-}
-
-fn sign_in(case: &Case, now: u64) {
-    let credentials = json!({"claudeAiOauth": {
-        "accessToken": "sk-ant-oat01-fake", "refreshToken": "sk-ant-ort01-fake",
-        "expiresAt": (now + 36_000) * 1_000, "scopes": ["user:inference", "user:profile"],
-        "subscriptionType": "max", "rateLimitTier": "default_claude_max_5x",
-    }});
-    let file = case.home.config_dir().join(".credentials.json");
-    std::fs::write(file, credentials.to_string()).expect("sign the client in");
 }
 
 // R-14, S2-18
