@@ -16,10 +16,11 @@ use std::process::ExitCode;
 const SESSION: &str = "5e551000-0000-4000-8000-000000000001";
 
 fn main() -> ExitCode {
-    netns::run(vec![test(
-        "q_01_transcripts_have_the_totals_that_the_client_says",
-        transcripts_have_the_totals,
-    )])
+    netns::run(vec![
+        test("q_01_transcripts_have_the_totals_that_the_client_says", transcripts_have_the_totals),
+        test("q_01_a_request_that_is_retried_counts_once", a_retried_request),
+        test("q_01_a_compaction_counts_nothing_twice", a_compaction),
+    ])
 }
 
 /// The transcript of a session.
@@ -95,4 +96,37 @@ fn transcripts_have_the_totals() {
         (fork["usage"]["input_tokens"].as_u64().unwrap(), 1)
     );
     assert_eq!(counts(&home, SESSION), after_next, "the fork changes nothing of it");
+}
+
+// what the API refused has no tokens; the answer to the next try counts once.
+fn a_retried_request() {
+    let home = Home::new();
+    let overloaded = Turn::error(529, "overloaded_error", "Overloaded").once();
+    let api = FakeApi::start([Turn::bash("true"), overloaded, Turn::text("Done.")]);
+    let words = ["--session-id", SESSION, "--allowedTools", "Bash"];
+    let said_by = result(&headless(&home, &api, "Begin", &words).finish().expect_success());
+    assert_eq!(api.requests().len(), 3, "one of them was refused");
+    let counts = counts(&home, SESSION);
+    assert_are(&counts, said(&said_by));
+    assert_eq!(counts.n_messages, 2);
+}
+
+// the summary is a request beside the conversation, which no transcript has; what was before it and what follows
+// count once.
+fn a_compaction() {
+    let home = Home::new();
+    let api = FakeApi::start([Turn::text("One."), Turn::text("A summary."), Turn::text("Two.")]);
+    let begin = headless(&home, &api, "Begin", &["--session-id", SESSION]);
+    let first = said(&result(&begin.finish().expect_success()));
+    assert_are(&counts(&home, SESSION), first);
+    let resume = ["--resume", SESSION];
+    let compact = headless(&home, &api, "/compact", &resume).finish().expect_success();
+    let after = counts(&home, SESSION);
+    assert_are(&after, first);
+    assert_eq!((after.n_messages, after.context), (1, None), "{compact:?}");
+    let next = result(&headless(&home, &api, "Go on", &resume).finish().expect_success());
+    let own = next["usage"]["input_tokens"].as_u64().unwrap();
+    let after = counts(&home, SESSION);
+    assert_eq!((after.input, after.n_messages), (first[0] + own, 2));
+    assert!(after.context.is_some());
 }
