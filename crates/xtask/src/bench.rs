@@ -28,6 +28,7 @@ mod standing;
 mod statusline;
 mod table;
 mod terminal;
+mod tokens;
 mod top;
 mod waiting;
 mod wake;
@@ -45,7 +46,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, wake, notice
+    /// Only groups whose name contains one of these: executables, hooks, parallel, statusline, tokens, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -73,11 +74,12 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 20] = [
+const GROUPS: [(&str, Measure); 21] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
     ("statusline", statusline::measure),
+    ("tokens", tokens::measure),
     ("ingest", ingest::measure),
     ("scale", scale::measure),
     ("start", cold_start::measure),
