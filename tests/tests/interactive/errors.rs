@@ -36,13 +36,14 @@ pub(crate) fn api_errors(config: Config) {
 
 /// errors that leave nothing to wait for.
 pub(crate) fn other_api_errors(config: Config) {
+    // The newest first: older clients send the prompts that failed along with the next one.
     let turns = [
-        error(400, "invalid_request_error", "tools: something is wrong", "TAG-INVALID"),
-        error(404, "not_found_error", "model: claude-none", "TAG-MODEL"),
-        error(500, "api_error", "Internal server error", "TAG-SERVER"),
+        Turn::text("At last.").only_for("TAG-ANSWER").behind("TAG-ANSWER"),
+        Turn::too_long("On and on").only_for("TAG-OUTPUT").behind("TAG-OUTPUT"),
         error(400, "invalid_request_error", "prompt is too long: 9 tokens > 8", "TAG-LONG"),
-        Turn::text("At last.").only_after("TAG-ANSWER").behind("TAG-ANSWER"),
-        Turn::too_long("On and on").behind("TAG-OUTPUT"),
+        error(500, "api_error", "Internal server error", "TAG-SERVER"),
+        error(404, "not_found_error", "model: claude-none", "TAG-MODEL"),
+        error(400, "invalid_request_error", "tools: something is wrong", "TAG-INVALID"),
     ];
     let mut case = Case::start(config, turns, &[]);
     for tag in ["TAG-INVALID", "TAG-MODEL", "TAG-SERVER", "TAG-LONG"] {
