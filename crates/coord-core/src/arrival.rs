@@ -241,7 +241,9 @@ fn apply(
         note_proof(state, session, event);
         follow_id(session, event, is_newer);
         if let Some(harness) = &event.harness {
-            session.kind = harness.kind.or(session.kind);
+            // H-24, H-44: whoever writes into the spool may say of a client's process what it is not.
+            let (known, told) = (session.kind, harness.kind);
+            session.kind = if event.is_verified() { told.or(known) } else { known.or(told) };
         }
         session.owner.note_confirmed();
     }

@@ -28,6 +28,29 @@ fn send_as(world: &mut World, provenance: Provenance, (id, pid): (&str, u32), ki
     world.seconds += 0.001;
 }
 
+// H-24, H-44: a corroborated event shows that its process lives and holds the session, and not whether it is interactive
+// (seed 57 with forgers). What is not known yet it may say; a verified one corrects it.
+#[test]
+fn only_a_verified_event_changes_whether_a_client_is_interactive() {
+    let send = |world: &mut World, provenance, kind| {
+        let mut event = world.event("s1", 100, START, 0.0);
+        event.harness.as_mut().unwrap().kind = Some(kind);
+        world.send(HookEvent { provenance, ..event });
+        world.seconds += 0.001;
+    };
+    for provenance in [in_registry(true), in_registry(false)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Headless);
+        send(&mut world, provenance.clone(), Kind::Interactive);
+        assert_eq!(world.session("s1").kind, Some(Kind::Headless), "{provenance:?}");
+        let mut world = World::new();
+        send(&mut world, provenance, Kind::Interactive);
+        assert_eq!(world.session("s1").kind, Some(Kind::Interactive));
+        send(&mut world, Provenance::Verified, Kind::Headless);
+        assert_eq!(world.session("s1").kind, Some(Kind::Headless));
+    }
+}
+
 // H-44: a claim moves the turn of a session whose owner is known, and nothing else.
 #[test]
 fn a_claim_changes_neither_place_nor_mode_nor_owner() {
