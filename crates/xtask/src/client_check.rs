@@ -51,7 +51,7 @@ struct Known {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Difference {
-    /// Names of cases; one that ends in `*` stands for all that begin so.
+    /// Names of cases, alone or with their program; one that ends in `*` stands for all that begin so.
     cases: Vec<String>,
     /// What the client does.
     client: String,
@@ -184,7 +184,7 @@ fn judge(cases: &BTreeMap<String, bool>, known: &[Difference]) -> (String, bool)
     let mut n_explained = 0_u32;
     for (case, passed) in cases {
         let name = case.rsplit("::").next().unwrap_or(case);
-        let explained = known.iter().find(|one| one.explains(name));
+        let explained = known.iter().find(|one| one.explains(name) || one.explains(case));
         match (passed, explained) {
             (true, None) => (),
             (false, Some(Difference { client, shown, .. })) => {
@@ -252,6 +252,7 @@ mod tests {
         let of = |list| judge(&cases(list), &known).1;
         assert!(of(&[("a_one", false), ("b", false), ("c", true)]));
         assert!(!of(&[("c", false)]), "nothing explains it");
+        assert!(judge(&cases(&[("c", false)]), &[difference(&["p::c"])]).1, "by its full name");
         assert!(!of(&[("a_one", true)]), "it does not differ");
         assert!(!of(&[]), "nothing ran");
     }

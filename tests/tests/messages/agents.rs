@@ -76,7 +76,9 @@ pub(crate) fn a_session_that_acts_unasked() {
         let all = messages_for(&place, &receiver);
         all.iter().find(|one| is_its(one)).cloned().ok_or(all)
     });
-    assert!(message.because.contains("accepts only allowed senders"), "{message:#?}");
+    let in_mode = mode(&is_unasked);
+    let is_held = message.because.contains("accepts only allowed senders");
+    assert!(is_held, "in mode {in_mode:?}: {message:#?}");
     assert_eq!(message.attempts, 0);
     place.runs("coordctl", &["attend", &receiver, "--accept", &sender]);
     message_when(&place, &message.id, "it is delivered", |one| one.state == "processed");

@@ -40,8 +40,10 @@ pub(crate) fn still(
     arguments: &[&str],
 ) -> Place {
     let mut place = Place::open(clocks, turns);
-    // It has one notice less.
-    place.terminal.tell(&["set-option", "-g", "focus-events", "on"]);
+    // It has a notice less for each.
+    for option in ["focus-events", "mouse"] {
+        place.terminal.tell(&["set-option", "-g", option, "on"]);
+    }
     place.pid = place.pane.start_with(variables, arguments);
     place.learn_id();
     wait_until("the notices of its start are gone", || {
