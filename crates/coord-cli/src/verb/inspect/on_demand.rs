@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const COMMIT_CHARS: usize = 7;
 
 /// Looks at what only this moment shows of a session on this machine.
-pub(super) fn look(session: &mut Session, context: &Context) {
+pub(crate) fn look(session: &mut Session, context: &Context) {
     if session.place.as_ref().is_some_and(|place| place.kind == "elsewhere") {
         return;
     }
@@ -72,7 +72,7 @@ fn forked_ms(session: &Session, context: &Context) -> Option<u64> {
 }
 
 /// A repository in one line.
-pub(super) fn git_words(git: &Git) -> String {
+pub(crate) fn git_words(git: &Git) -> String {
     match &git.work {
         Work::Facts(facts) => facts_words(facts),
         Work::NoRepository => "none".to_owned(),
