@@ -137,7 +137,7 @@ fn qr(text: &str) -> Option<String> {
     };
     let size = width + 2 * BORDER;
     let line = |y: usize| -> String {
-        let block = |x: usize| match (is_light(x, y), y + 1 < size && is_light(x, y + 1)) {
+        let block = |x: usize| match (is_light(x, y), is_light(x, y + 1)) {
             (true, true) => '█',
             (true, false) => '▀',
             (false, true) => '▄',
@@ -170,5 +170,31 @@ async fn nobody(live: &Live) {
             Some(idle) => tokio::time::sleep(IDLE_MAX.saturating_sub(idle)).await,
             None => tokio::time::sleep(IDLE_MAX).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_the_page_is_opened() {
+        let local = opening(41873, None, "K7QF-29XD");
+        let line =
+            "Open http://127.0.0.1:41873/#c=K7QF-29XD within 2 min, or enter K7QF-29XD there.";
+        assert_eq!((local.line.as_str(), local.qr), (line, None));
+        let public = PublicOrigin::parse("https://box.tail1234.ts.net").unwrap();
+        let away = opening(7447, Some(&public), "K7QF-29XD");
+        assert!(
+            away.line.starts_with("Open https://box.tail1234.ts.net/#c=K7QF-29XD "),
+            "{away:?}"
+        );
+        // A square of half blocks, with a light border all around.
+        let qr = away.qr.unwrap();
+        let lines: Vec<&str> = qr.lines().collect();
+        let width = lines[0].chars().count();
+        assert!(lines.len() == width.div_ceil(2) && 25 <= width, "{qr}");
+        assert!(lines.iter().all(|line| line.starts_with("██") && line.ends_with("██")), "{qr}");
+        assert!(qr.contains(' ') && lines[0].chars().all(|one| one == '█'), "{qr}");
     }
 }

@@ -22,6 +22,8 @@ use crate::source::Source;
 
 /// Connections that are served at once; a browser opens six.
 const CONNECTIONS_MAX: usize = 64;
+/// Connections that are told at once why they are refused.
+const REFUSALS_MAX: usize = 16;
 /// Connections of which it is found out at once whose they are.
 const CHECKS_MAX: usize = 8;
 /// A head has to come within this time.
@@ -42,6 +44,7 @@ pub(crate) struct Listener {
     peers: Peers,
     connections: Arc<Semaphore>,
     checks: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
 }
 
 impl Listener {
@@ -52,6 +55,7 @@ impl Listener {
             peers: Peers::default(),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             checks: Arc::new(Semaphore::new(CHECKS_MAX)),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         }
     }
 
@@ -77,11 +81,17 @@ impl Listener {
         stream: TcpStream,
         there: SocketAddr,
         router: Router,
-        _permit: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) {
         match self.peer(&stream, there).await {
             Ok(peer) => talk(stream, peer, router).await,
-            Err(why) => drop(timeout(REFUSAL_TIME, refuse(stream, &why)).await),
+            // What is refused takes nobody's place.
+            Err(why) => {
+                drop(permit);
+                if let Ok(_permit) = self.refusals.try_acquire() {
+                    drop(timeout(REFUSAL_TIME, refuse(stream, &why)).await);
+                }
+            }
         }
     }
 

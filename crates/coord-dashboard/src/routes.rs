@@ -78,7 +78,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("page/page.css"))))
         .route(
             "/page.js",
-            get(|| file("text/javascript; charset=utf-8", include_str!("page/page.js"))),
+            get(|| {
+                file(
+                    "text/javascript; charset=utf-8",
+                    concat!(include_str!("page/page.js"), include_str!("page/acts.js")),
+                )
+            }),
         )
         .route("/api/token", post(trade))
         .route("/api/stream", get(streamed))
@@ -283,7 +288,7 @@ async fn act(State(app): State<Arc<App>>, request: Request) -> Response {
     let answer = async move {
         app.check_token(&request)?;
         let Asked { dry_run, what } = read(request).await?;
-        if !app.acts && !matches!(what, Act::Send { .. }) {
+        if !app.acts {
             let why = "Answering needs coordctl dashboard.".to_owned();
             return Err(Refusal(StatusCode::FORBIDDEN, why));
         }

@@ -60,7 +60,7 @@ pub trait Source: Debug + Send + Sync {
     /// # Errors
     /// Why none can be had, in words.
     fn requests(&self) -> Result<Vec<RequestView>, String>;
-    /// The newest events of a session, oldest first.
+    /// The newest events of a session, the newest first.
     ///
     /// # Errors
     /// Why they cannot be read, in words.

@@ -162,7 +162,7 @@ impl Source for Here {
     fn history(&self, id: &str) -> Result<Vec<HistoryLine>, String> {
         let entries =
             events::newest_of(id, HISTORY_MAX, &self.context.at_present()).map_err(words)?;
-        Ok(entries.iter().map(session::history_line).collect())
+        Ok(entries.iter().rev().map(session::history_line).collect())
     }
 
     fn explain(&self, id: &str) -> Result<Vec<ExplainLine>, String> {
