@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use crate::peer::{Peer, Peers};
+use crate::routes::FIELDS;
 use crate::source::Source;
 
 /// Connections that are served at once; a browser opens six.
@@ -125,8 +126,11 @@ async fn talk(stream: TcpStream, peer: Peer, router: Router) {
 /// Answers whatever is asked, unread.
 async fn refuse(mut stream: TcpStream, why: &str) {
     let n = why.len() + 1;
+    let fields: Vec<String> =
+        FIELDS.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let fields = fields.concat();
     let answer = format!(
-        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {n}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{why}\n"
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {n}\r\nConnection: close\r\n{fields}\r\n{why}\n"
     );
     drop(stream.write_all(answer.as_bytes()).await);
     drop(stream.shutdown().await);

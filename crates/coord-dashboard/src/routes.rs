@@ -39,7 +39,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// The fields of every answer.
-const FIELDS: [(HeaderName, &str); 9] = [
+pub(crate) const FIELDS: [(HeaderName, &str); 9] = [
     (
         CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

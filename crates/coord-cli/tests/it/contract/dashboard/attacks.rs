@@ -181,7 +181,7 @@ fn h_28_the_token_is_in_memory_only() {
 
 /// `curl` of the page, as a browser would ask.
 fn curl(page: &Page) -> String {
-    format!("curl -sS -m 60 -H 'Sec-Fetch-Site: none' http://{}/", page.at)
+    format!("curl -sSi -m 60 -H 'Sec-Fetch-Site: none' http://{}/", page.at)
 }
 
 // H-28: another user's process is told so, and sees nothing.
@@ -192,11 +192,13 @@ fn h_28_another_user_is_refused() {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c"];
     command.args(user).arg(curl(&page)).current_dir("/").stdin(Stdio::null());
     let said = run(command, &home.tmp(), "curl").expect_success();
-    assert_eq!(said.stdout.trim(), "Refused: this page belongs to another user.");
+    let (head, body) = said.stdout.split_once("\r\n\r\n").unwrap();
+    assert_eq!(body.trim(), "Refused: this page belongs to another user.");
+    assert!(head.contains("frame-ancestors 'none'"), "{head}");
     let mut command = home.command("sh");
     command.args(["-c", &curl(&page)]).stdin(Stdio::null());
     let own = run(command, &home.tmp(), "curl").expect_success();
-    assert!(own.stdout.starts_with("<!doctype html>"), "{own:?}");
+    assert!(own.stdout.contains("\r\n\r\n<!doctype html>"), "{own:?}");
 }
 
 // H-28, H-50: an agent's own program is refused, also one that detached itself.
@@ -212,7 +214,7 @@ fn h_28_an_agents_program_is_refused() {
             format!("{before}sh -c \"{}\" >'{}'", curl(&page).replace('\'', "\\\""), out.display());
         harness.run(&line);
         let said = std::fs::read_to_string(&out).unwrap();
-        assert!(said.starts_with("Refused: "), "{before}: {said}");
+        assert!(said.contains("\r\n\r\nRefused: "), "{before}: {said}");
     }
     // Nor does it serve a page that acts.
     for (what, as_) in disguises(&home) {
