@@ -142,7 +142,8 @@ async function approves(page, url) {
   await text(page, ".card .outcome", "Taken: the client allowed Bash.");
 }
 
-/** The coordinator ends and comes back: the page says so, its buttons are off, and nothing is missed. */
+/** The coordinator ends and comes back, and the page's own process stands still for a while, as on a laptop that sleeps: the
+ *  page says so, its buttons are off, and nothing is missed. */
 async function restarts(page, url) {
   await open(page, url);
   await until(page, () => document.querySelector("#session-acts button:not([disabled])") !== null);
@@ -155,6 +156,12 @@ async function restarts(page, url) {
   await until(page, () => document.getElementById("lost").hidden);
   await text(page, ".row .state", "idle");
   await until(page, () => document.querySelector("#session-acts button:not([disabled])") !== null);
+  await step("stop");
+  await text(page, "#lost", "Connection lost at ");
+  await until(page, () => document.querySelector("#session-acts button[disabled]") !== null);
+  await step("continue");
+  await until(page, () => document.getElementById("lost").hidden);
+  await text(page, ".row .state", "running");
   await step("end");
   await text(page, "#ended", "coord dashboard has ended. Start it again for a new code.");
 }

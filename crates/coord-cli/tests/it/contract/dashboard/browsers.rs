@@ -168,8 +168,15 @@ fn restarts(browser: &str) {
     let _coordinator = Coordinator::start(&home);
     post(&home, &client_event("aaaa1111", "Stop", 2));
     case.goes_on();
-    case.reaches("end");
+    case.reaches("stop");
     let process = page.process.take().unwrap();
+    process.signal(Signal::STOP);
+    case.goes_on();
+    case.reaches("continue");
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 3));
+    process.signal(Signal::CONT);
+    case.goes_on();
+    case.reaches("end");
     process.signal(Signal::TERM);
     case.goes_on();
     case.holds();
