@@ -62,6 +62,8 @@ enum Verb {
     Passphrase(control::passphrase::Args),
     /// Show the list live, with keys that act on sessions
     Top(verb::top::Args),
+    /// Show the list on a page, and answer there
+    Dashboard(verb::dashboard::Args),
     /// Write the recovery mode into config.toml
     #[command(hide = true)]
     RecoveryMode(control::recovery_mode::Args),
@@ -105,6 +107,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Attend(args) => control::attend::run(&args, &context),
             Verb::Passphrase(args) => control::passphrase::run(&args, &context),
             Verb::Top(args) => verb::top::run(&args, true, &context),
+            Verb::Dashboard(args) => verb::dashboard::run(&args, true, &context),
             Verb::RecoveryMode(args) => control::recovery_mode::run(&args, &context),
             Verb::ResumeExec(args) => verb::resume_exec::run(&args, &context),
             Verb::Completions(args) => verb::completions::run::<Cli>(&args),

@@ -20,6 +20,7 @@ Usage: coord [VERB]      without a verb: the list of sessions
 See
   inspect      Show who needs you and what all sessions do, or one session in depth
   top          Show the list live, go to sessions, and see what they do
+  dashboard    Show the list on a page, for a browser here or on a phone
   demo         Show recorded sessions in `coord top`, without Claude Code
   explain      Show why a session, a message or a need is in its state
   events       Show what happened, from the journal
@@ -94,6 +95,8 @@ enum Verb {
     Back(verb::go::BackArgs),
     /// Show the list live, go to sessions, and see what they do
     Top(verb::top::Args),
+    /// Show the list on a page that a browser opens, on this machine or a phone
+    Dashboard(verb::dashboard::Args),
     /// Show recorded sessions in `coord top`, without Claude Code
     Demo(verb::demo::Args),
     /// Show why a session, a message or a need is in its state
@@ -223,6 +226,7 @@ pub(crate) fn main() -> ExitCode {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
             Verb::Top(args) => verb::top::run(&args, false, &context),
+            Verb::Dashboard(args) => verb::dashboard::run(&args, false, &context),
             Verb::Demo(args) => verb::demo::run(&args, &context),
             Verb::Go(args) => verb::go::go(&args, &context),
             Verb::Next(args) => verb::go::next(&args, &context),

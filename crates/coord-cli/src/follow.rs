@@ -40,28 +40,34 @@ impl JournalWatch {
 
     /// Waits for news. Time alone wakes nobody, as long as the journal's directory is the same.
     pub(crate) fn await_news(&self) -> anyhow::Result<()> {
-        self.wait(&self.fd, Some(NEWS_PAUSE_MAX))
+        self.wait(&self.fd, Some(NEWS_PAUSE_MAX)).map(drop)
     }
 
     /// The same as [`Self::pause`], and not longer than until the other is readable.
     pub(crate) fn pause_beside(&self, other: impl AsFd, left: Duration) -> anyhow::Result<()> {
-        self.wait(other, Some(PAUSE_MAX.min(left)))
+        self.wait(other, Some(PAUSE_MAX.min(left))).map(drop)
+    }
+
+    /// Waits for news, or until the other is readable, at most for `left`. Whether one of them was.
+    pub(crate) fn news_within(&self, other: impl AsFd, left: Duration) -> anyhow::Result<bool> {
+        self.wait(other, Some(left))
     }
 
     /// Waits for news, or until the other is readable, however long that takes.
     pub(crate) fn wait_beside(&self, other: impl AsFd) -> anyhow::Result<()> {
-        self.wait(other, None)
+        self.wait(other, None).map(drop)
     }
 
-    fn wait(&self, other: impl AsFd, at_most: Option<Duration>) -> anyhow::Result<()> {
+    fn wait(&self, other: impl AsFd, at_most: Option<Duration>) -> anyhow::Result<bool> {
         let timeout = at_most.map(Timespec::try_from).transpose()?;
         let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
-        match poll(&mut both, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => (),
+        let is_news = match poll(&mut both, timeout.as_ref()) {
+            Ok(ready) => 0 < ready,
+            Err(Errno::INTR) => false,
             Err(error) => return Err(error.into()),
-        }
+        };
         self.forget();
-        Ok(())
+        Ok(is_news)
     }
 
     /// What was seen so far is no news any more.

@@ -437,10 +437,31 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
 /// # Errors
 /// Why the process is refused, in one line.
 pub fn check_self(command: &str) -> Result<(), String> {
-    let pid = std::process::id();
-    let caller = Caller { pid, parent: process::stat(pid).map(|stat| stat.ppid) };
-    let checked = caller::check_no_agent(&caller::Machine, caller, &[]);
+    check_process(std::process::id(), command, &[])
+}
+
+/// Checks that this process is a person's: it has a terminal, and no agent started it (H-22, H-50). `command` is the
+/// command that a person would run.
+///
+/// # Errors
+/// Why the process is refused, in one line.
+pub fn check_person(command: &str, harnesses: &[ProcessRef]) -> Result<(), String> {
+    let checked = caller::check(&caller::Machine, as_caller(std::process::id()), harnesses);
+    checked.map_err(|refusal| refusal.line(command))
+}
+
+/// Checks that no agent started a process, which need not have a terminal (H-28, H-50).
+///
+/// # Errors
+/// Why the process is refused, in one line.
+pub fn check_process(pid: u32, command: &str, harnesses: &[ProcessRef]) -> Result<(), String> {
+    let checked = caller::check_no_agent(&caller::Machine, as_caller(pid), harnesses);
     checked.map(|_| ()).map_err(|refusal| refusal.line(command))
+}
+
+/// A process as if it sent a request now.
+fn as_caller(pid: u32) -> Caller {
+    Caller { pid, parent: process::stat(pid).map(|stat| stat.ppid) }
 }
 
 fn is_name(name: &str) -> bool {

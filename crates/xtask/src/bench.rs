@@ -7,6 +7,7 @@
 mod call;
 pub(crate) mod client;
 mod cold_start;
+mod dashboard;
 mod death;
 mod events;
 mod hanging;
@@ -46,7 +47,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, statusline, tokens, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, wake, notice
+    /// Only groups whose name contains one of these: executables, hooks, parallel, statusline, tokens, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, dashboard, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -74,7 +75,7 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 21] = [
+const GROUPS: [(&str, Measure); 22] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -94,6 +95,7 @@ const GROUPS: [(&str, Measure); 21] = [
     ("waiting", waiting::measure),
     ("hanging", hanging::measure),
     ("top", top::measure),
+    ("dashboard", dashboard::measure),
     (REAL_CLIENT[1], wake::measure),
     (REAL_CLIENT[2], notice::measure),
 ];

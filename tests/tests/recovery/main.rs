@@ -17,6 +17,7 @@ mod questions;
 mod quota;
 mod request_ends;
 mod request_forged;
+mod request_page;
 mod request_place;
 mod request_races;
 mod requests;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 88] = [
+const CASES: [(&str, fn()); 89] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -59,6 +60,10 @@ const CASES: [(&str, fn()); 88] = [
     ("a_prompt_is_told_and_taken_back", notices::a_prompt_is_told_and_taken_back),
     ("a_request_is_approved_from_elsewhere", requests::a_request_is_approved_from_elsewhere),
     ("a_request_is_approved_in_top", requests::a_request_is_approved_in_top),
+    (
+        "w_03_a_request_is_approved_on_the_page",
+        request_page::w_03_a_request_is_approved_on_the_page,
+    ),
     ("a_request_is_denied_with_a_message", requests::a_request_is_denied_with_a_message),
     ("a_request_is_answered_at_the_terminal", requests::a_request_is_answered_at_the_terminal),
     ("a_request_that_is_interrupted", requests::a_request_that_is_interrupted),

@@ -7,6 +7,7 @@ pub(crate) mod attend;
 pub(crate) mod deny;
 pub(crate) mod dismiss;
 pub(crate) mod hold;
+pub(crate) mod page;
 pub(crate) mod passphrase;
 pub(crate) mod recover;
 pub(crate) mod recovery_mode;
@@ -67,16 +68,20 @@ fn order(request: &OperatorRequest, how: &How, context: &Context) -> Result<(), 
 
 /// Sends the request, after the passphrase where it is needed. Its record is durable when the answer is there.
 fn ask(request: &OperatorRequest, context: &Context) -> Result<OperatorAnswer, Failure> {
-    let ask = || match client::post(context, "/v1/operator", request) {
-        Ok(answer) => answer,
-        Err(miss) => Err(Failure::NotReachable(not_reachable(miss, context))),
-    };
-    match ask() {
+    match ask_once(request, context) {
         Err(Failure::PassphraseNeeded(_)) => {
             passphrase::unlock(context)?;
-            ask()
+            ask_once(request, context)
         }
         answer => answer,
+    }
+}
+
+/// Sends the request. Where the passphrase is needed, nothing is done.
+fn ask_once(request: &OperatorRequest, context: &Context) -> Result<OperatorAnswer, Failure> {
+    match client::post(context, "/v1/operator", request) {
+        Ok(answer) => answer,
+        Err(miss) => Err(Failure::NotReachable(not_reachable(miss, context))),
     }
 }
 

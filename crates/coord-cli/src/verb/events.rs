@@ -90,6 +90,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
 }
 
+/// The newest entries of one session as people read them, oldest first.
+pub(crate) fn newest_of(id: &str, max: usize, context: &Context) -> Result<Vec<Entry>, Failure> {
+    let args = Args {
+        id: Some(id.to_owned()),
+        all: false,
+        since: None,
+        lines: Some(max),
+        follow: false,
+        verbose: false,
+        json: false,
+    };
+    let Newest { lines, .. } = newest(wanted(&args, context)?, &args, max, context)?;
+    let mut fold = Fold::default();
+    let mut entries: Vec<Entry> = lines.into_iter().flat_map(|line| fold.push(line)).collect();
+    entries.extend(fold.finish());
+    let left_out = entries.len().saturating_sub(max);
+    Ok(entries.split_off(left_out))
+}
+
 /// How many lines are printed first, if not all.
 fn first_lines(args: &Args) -> Option<usize> {
     let is_tail = args.follow && !args.json && args.since.is_none();

@@ -197,29 +197,66 @@ fn text(
         painter.paint(colour(session.state), &state_name(session.state)),
         age(age_s(&session.since, context))
     )?;
-    let rule = ruled_by(Some(&session.rule), is_verbose);
-    writeln!(out, "  because   {}{rule}", escape(&session.because))?;
+    for Reason { name, words, rule, ago } in reasons(session, context) {
+        let rule = ruled_by(rule, is_verbose);
+        let ago = ago.map(|ago| format!("  {}", painter.paint(Colour::Dim, &ago)));
+        writeln!(out, "  {name:9} {}{rule}{}", escape(&words), ago.unwrap_or_default())?;
+    }
+    decided(out, decisions, is_verbose, context)
+}
+
+/// A line of the explanation.
+struct Reason<'a> {
+    name: &'static str,
+    words: String,
+    rule: Option<&'a str>,
+    ago: Option<String>,
+}
+
+/// What the state of a session rests on, and what would change it.
+fn reasons<'a>(session: &'a Session, context: &Context) -> Vec<Reason<'a>> {
+    let plain = |name, words| Reason { name, words, rule: None, ago: None };
+    let mut all: Vec<Reason> = Vec::new();
+    let (because, rule) = (session.because.clone(), Some(session.rule.as_str()));
+    all.push(Reason { rule, ..plain("because", because) });
     let mut title = "evidence";
     for evidence in &session.evidence {
-        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
-        let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
-        writeln!(out, "  {title:9} {source:10} {fact}  {ago}")?;
+        let words = format!("{:10} {}", evidence.source, evidence.fact);
+        let ago = Some(format!("{} ago", age(evidence.age_s)));
+        all.push(Reason { ago, ..plain(title, words) });
         title = "";
     }
     if let Some(git) = &session.git {
-        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&git.at, context))));
-        writeln!(out, "  work      {}  {ago}", escape(&work::words(&git.work)))?;
+        let ago = Some(format!("{} ago", age(age_s(&git.at, context))));
+        all.push(Reason { ago, ..plain("work", work::words(&git.work)) });
     }
     if let Some(disagreement) = &session.disagreement {
-        let sources = escape(&disagreement.sources.join(" and "));
+        let sources = disagreement.sources.join(" and ");
         let since = age(age_s(&disagreement.since, context));
-        writeln!(out, "  disagree  {sources}, for {since}; coord does not act until they agree")?;
+        let words = format!("{sources}, for {since}; coord does not act until they agree");
+        all.push(plain("disagree", words));
     }
-    for (name, words) in standing(session, context) {
-        writeln!(out, "  {name:9} {}", escape(&words))?;
+    all.extend(standing(session, context).into_iter().map(|(name, words)| plain(name, words)));
+    all.push(plain("changes", session.changes_when.clone()));
+    all
+}
+
+/// The lines of `coord explain` about one session: a name, the words, and how long ago.
+pub(crate) fn lines_of(
+    id: &str,
+    context: &Context,
+) -> Result<Vec<(String, String, String)>, Failure> {
+    let mut lines = Vec::new();
+    for session in look(Some(id), context)?.answer.sessions {
+        for Reason { name, words, ago, .. } in reasons(&session, context) {
+            lines.push((name.to_owned(), words, ago.unwrap_or_default()));
+        }
+        for line in decisions(&session, context)? {
+            let ago = format!("{} ago", age(age_s(&line.at, context)));
+            lines.push(("decided".to_owned(), line.words().to_owned(), ago));
+        }
     }
-    writeln!(out, "  changes   {}", escape(&session.changes_when))?;
-    decided(out, decisions, is_verbose, context)
+    Ok(lines)
 }
 
 /// The decisions, oldest first.

@@ -2,7 +2,7 @@
 //! when none answers.
 
 mod list;
-mod on_demand;
+pub(crate) mod on_demand;
 pub(crate) mod runs;
 mod session;
 pub(crate) mod usage;

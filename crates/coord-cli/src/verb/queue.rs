@@ -6,7 +6,7 @@ mod settle;
 mod work;
 
 pub(crate) use list::{find, is_any_open, totals};
-pub(crate) use send::{MessageArgs, To, send};
+pub(crate) use send::{MessageArgs, To, hand_in, send};
 
 use std::io::Write;
 
@@ -92,8 +92,12 @@ fn tell(sent: &Sent, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return print_json(&mut out, sent);
     }
+    Ok(writeln!(out, "{}", escape(&words(sent)))?)
+}
+
+/// What became of a message that was sent, in one line.
+pub(crate) fn words(sent: &Sent) -> String {
     let folded = if sent.folded { " (already sent)" } else { "" };
-    let because = sent.because.as_ref().map(|why| format!(": {}", escape(why)));
-    let because = because.unwrap_or_default();
-    Ok(writeln!(out, "{} {}{folded}{because}", escape(&sent.id), escape(&sent.state))?)
+    let because = sent.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("{} {}{folded}{because}", sent.id, sent.state)
 }

@@ -179,7 +179,7 @@ impl Source for Here {
 }
 
 /// Changes of the journal, and the end of the coordinator.
-struct Changes {
+pub(super) struct Changes {
     journal: JournalWatch,
     coordinator: OwnedFd,
 }
@@ -214,7 +214,7 @@ fn capture(pane: &Tmux, terminal: i64, context: &Context) -> Result<String, Stri
     ask(&["capture-pane", "-p", "-t", &pane.pane])
 }
 
-fn of_run(run: &Run, context: &Context) -> Vec<(String, String)> {
+pub(super) fn of_run(run: &Run, context: &Context) -> Vec<(String, String)> {
     let mut all = vec![
         ("directory", tilde(&run.begin.cwd)),
         ("begun", format!("{} ago", age(age_s(&run.begin.at, context)))),

@@ -8,6 +8,7 @@
 mod background;
 mod cli;
 mod control;
+mod dashboard;
 mod deaths;
 mod demo;
 mod disk;

@@ -107,16 +107,17 @@ impl Drop for Top {
 }
 
 /// What a process took so far.
-struct Cost {
-    used_s: f64,
+pub(super) struct Cost {
+    /// Seconds of a core.
+    pub(super) used_s: f64,
     /// How often one of its threads waited for something and went on.
-    wakes: f64,
+    pub(super) wakes: f64,
     /// Bytes that it wrote.
     written: f64,
 }
 
 impl Cost {
-    fn of(pid: u32) -> anyhow::Result<Self> {
+    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
         let mut wakes = 0.0;
         for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
             let status = std::fs::read_to_string(thread?.path().join("status"))?;
@@ -126,7 +127,7 @@ impl Cost {
         Ok(Self { used_s: used(pid)?.own, wakes, written: value(&io, "wchar:")? })
     }
 
-    fn since(&self, before: &Self) -> Self {
+    pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             used_s: self.used_s - before.used_s,
             wakes: self.wakes - before.wakes,

@@ -117,10 +117,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         let line = "one --option or --text for each question, in order";
         return Err(anyhow!("{id} has {asked} questions, not {given}: give {line}").into());
     }
-    let question = confirmation(&questions, &answers)?;
-    let taken = "took your answer".to_owned();
-    let one = Reply { kind: ReplyKind::Answer, message: None, answers, question, taken };
+    let one = reply(&questions, answers)?;
     send_reply(&answerable, one, &args.how, context)
+}
+
+/// What answers these questions, one answer for each, and the words for it.
+pub(super) fn reply(
+    questions: &[Question],
+    answers: Vec<QuestionAnswer>,
+) -> Result<Reply, Failure> {
+    let question = confirmation(questions, &answers)?;
+    let taken = "took your answer".to_owned();
+    Ok(Reply { kind: ReplyKind::Answer, message: None, answers, question, taken })
 }
 
 /// Asks the person for the answer to a question.

@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use coord_model::{NeedKind, PlanMode, ReplyKind};
+use coord_wire::api::OpenRequest;
 
 use super::reply::{Answerable, How, Reply, send_reply};
 use super::requests::called;
@@ -35,19 +36,28 @@ enum Mode {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let answerable = Answerable::find(&args.how, context)?;
-    let request = &answerable.request;
+    let mode = args.mode.map(|mode| match mode {
+        Mode::Default => PlanMode::Default,
+        Mode::AcceptEdits => PlanMode::AcceptEdits,
+    });
+    let one = reply(&answerable.request, mode)?;
+    answerable.show(&mut std::io::stdout().lock())?;
+    send_reply(&answerable, one, &args.how, context)
+}
+
+/// What lets the session go on, and the words for it.
+pub(super) fn reply(request: &OpenRequest, mode: Option<PlanMode>) -> Result<Reply, Failure> {
     let id = called(request);
-    let (kind, question, taken) = match (request.kind, args.mode) {
+    let (kind, question, taken) = match (request.kind, mode) {
         (NeedKind::Question, _) => {
             let hint = format!("{id} is a question. → coordctl answer {id} --option N");
             return Err(anyhow!(hint).into());
         }
         (NeedKind::Plan, mode) => {
-            let (mode, then) = match mode {
-                None | Some(Mode::Default) => (PlanMode::Default, "asks before each edit"),
-                Some(Mode::AcceptEdits) => {
-                    (PlanMode::AcceptEdits, "edits its project's files without asking")
-                }
+            let mode = mode.unwrap_or(PlanMode::Default);
+            let then = match mode {
+                PlanMode::Default => "asks before each edit",
+                PlanMode::AcceptEdits => "edits its project's files without asking",
             };
             let name = mode.name();
             let question =
@@ -60,7 +70,5 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             (ReplyKind::Allow, "Allow this one call?".to_owned(), taken)
         }
     };
-    answerable.show(&mut std::io::stdout().lock())?;
-    let one = Reply { kind, message: None, answers: Vec::new(), question, taken };
-    send_reply(&answerable, one, &args.how, context)
+    Ok(Reply { kind, message: None, answers: Vec::new(), question, taken })
 }

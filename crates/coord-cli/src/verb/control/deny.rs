@@ -1,6 +1,7 @@
 //! `coordctl deny R|NAME`: refuses what a session asks for; its turn goes on.
 
 use coord_model::{NeedKind, ReplyKind};
+use coord_wire::api::OpenRequest;
 
 use super::reply::{Answerable, How, Reply, send_reply};
 use super::shown::what;
@@ -22,7 +23,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let answerable = Answerable::find(&args.how, context)?;
-    let request = &answerable.request;
+    let one = reply(&answerable.request, args.message.clone());
+    answerable.show(&mut std::io::stdout().lock())?;
+    send_reply(&answerable, one, &args.how, context)
+}
+
+/// What refuses it, and the words for that.
+pub(super) fn reply(request: &OpenRequest, message: Option<String>) -> Reply {
     let (question, denied) = if request.kind == NeedKind::Question {
         ("Leave this question without an answer?", "the question".to_owned())
     } else if request.kind == NeedKind::Plan {
@@ -30,10 +37,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     } else {
         ("Deny this call?", what(request))
     };
-    answerable.show(&mut std::io::stdout().lock())?;
-    let message = args.message.clone();
     let passed_on = if message.is_some() { " and passed on your message" } else { "" };
     let taken = format!("denied {denied}{passed_on}");
     let (kind, question, answers) = (ReplyKind::Deny, question.to_owned(), Vec::new());
-    send_reply(&answerable, Reply { kind, message, answers, question, taken }, &args.how, context)
+    Reply { kind, message, answers, question, taken }
 }

@@ -117,8 +117,15 @@ fn unlock_now(context: &Context) -> Result<String, Failure> {
 /// There is no terminal, the passphrase is wrong or not set, it was tried too often, or the coordinator
 /// cannot be reached.
 pub(crate) fn unlock(context: &Context) -> Result<(), Failure> {
-    let given = Terminal::open()?.ask("Passphrase: ")?;
-    let body = PassphraseTry { passphrase: given.as_str().into() };
+    give(&Terminal::open()?.ask("Passphrase: ")?, context)
+}
+
+/// Gives the passphrase to the coordinator, which unlocks this terminal for 8 hours.
+///
+/// # Errors
+/// It is wrong or not set, it was tried too often, or the coordinator cannot be reached.
+pub(crate) fn give(passphrase: &Passphrase, context: &Context) -> Result<(), Failure> {
+    let body = PassphraseTry { passphrase: passphrase.as_str().into() };
     match client::post_for_nothing(context, "/v1/passphrase", &body, PATIENCE_NS) {
         Ok(answer) => answer,
         Err(miss) => Err(Failure::NotReachable(not_reachable(miss, context))),

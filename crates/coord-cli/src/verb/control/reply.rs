@@ -135,22 +135,33 @@ fn send(
     decision: &DecisionRequest,
     context: &Context,
 ) -> Result<(), Failure> {
-    let path = path(request.need);
-    for is_first in [true, false] {
-        let sent = client::put(context, &path, decision);
-        match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
-            Sent::Taken => return Ok(()),
-            Sent::Refused { code, .. } if code == PASSPHRASE_NEEDED && is_first => {
-                passphrase::unlock(context)?;
-            }
-            Sent::Refused { code, message } if code == "over" => {
-                let id = called(request);
-                return Err(Failure::Over(format!("{id}: {message}. Nothing was sent.")));
-            }
-            Sent::Refused { message, .. } => return Err(anyhow!(message).into()),
+    match send_once(request, decision, context) {
+        Err(Failure::PassphraseNeeded(_)) => {
+            passphrase::unlock(context)?;
+            send_once(request, decision, context)
         }
+        sent => sent,
     }
-    Err(anyhow!("the passphrase is needed; nothing was sent").into())
+}
+
+/// Sends the reply. Where the passphrase is needed, nothing is sent.
+pub(super) fn send_once(
+    request: &OpenRequest,
+    decision: &DecisionRequest,
+    context: &Context,
+) -> Result<(), Failure> {
+    let sent = client::put(context, &path(request.need), decision);
+    match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
+        Sent::Taken => Ok(()),
+        Sent::Refused { code, message } if code == PASSPHRASE_NEEDED => {
+            Err(Failure::PassphraseNeeded(message))
+        }
+        Sent::Refused { code, message } if code == "over" => {
+            let id = called(request);
+            Err(Failure::Over(format!("{id}: {message}. Nothing was sent.")))
+        }
+        Sent::Refused { message, .. } => Err(anyhow!(message).into()),
+    }
 }
 
 fn path(need: NeedId) -> String {
@@ -158,7 +169,7 @@ fn path(need: NeedId) -> String {
 }
 
 /// Tells what became of the reply.
-fn follow(
+pub(super) fn follow(
     request: &OpenRequest,
     (waits, news): (bool, &JournalWatch),
     taken: &str,

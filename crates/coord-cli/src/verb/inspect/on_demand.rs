@@ -24,7 +24,7 @@ const TRANSCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Looks at what only this moment shows of a session on this machine.
-pub(super) fn look(session: &mut Session, context: &Context) {
+pub(crate) fn look(session: &mut Session, context: &Context) {
     if is_elsewhere(session) {
         return;
     }

@@ -67,21 +67,9 @@ pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), 
         To::Queue(name) => (Some(name), None),
         To::Session(id) => (None, Some(id)),
     };
-    let ask = Send {
-        queue,
-        session,
-        text: text(&args.text)?,
-        key: args.key.clone(),
-        urgent: args.urgent,
-        ttl_ms: args.ttl,
-    };
-    let answer = client::post(context, "/v1/messages", &ask);
-    if let Err(miss @ Miss::Absent) = &answer {
-        let why = not_reachable(*miss, context);
-        let why = why.replacen("not running", "not running; nothing was sent", 1);
-        return Err(Failure::NotReachable(why));
-    }
-    let sent: Sent = answered(answer, context)?;
+    let text = text(&args.text)?;
+    let (key, urgent, ttl_ms) = (args.key.clone(), args.urgent, args.ttl);
+    let sent = hand_in(&Send { queue, session, text, key, urgent, ttl_ms }, context)?;
     let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
     let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
     tell(&Sent { state: fate.state.clone(), because: None, ..sent }, args.json)?;
@@ -89,6 +77,17 @@ pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), 
         return Err(Failure::Failed(anyhow::anyhow!("{}", fate.because)));
     }
     Ok(())
+}
+
+/// Hands a message to the coordinator.
+pub(crate) fn hand_in(message: &Send, context: &Context) -> Result<Sent, Failure> {
+    let answer = client::post(context, "/v1/messages", message);
+    if let Err(miss @ Miss::Absent) = &answer {
+        let why = not_reachable(*miss, context);
+        let why = why.replacen("not running", "not running; nothing was sent", 1);
+        return Err(Failure::NotReachable(why));
+    }
+    answered(answer, context)
 }
 
 fn text(word: &str) -> anyhow::Result<String> {

@@ -182,6 +182,27 @@ impl Harness {
     /// Has the hook of an event run as the client does; its exit code.
     #[track_caller]
     pub(crate) fn report(&mut self, event: &str, fields: &Value) -> i32 {
+        let line = self.hook(event, fields);
+        self.run(&line)
+    }
+
+    /// The same of a hook that may wait: what it prints is [`Self::background`].
+    #[track_caller]
+    pub(crate) fn report_in_background(&mut self, event: &str, fields: &Value) {
+        let line = self.hook(event, fields);
+        let (file, kept) = (self.dir.join("payload"), self.dir.join("payload-kept"));
+        fs::copy(file, &kept).unwrap();
+        let line = line.replace("/payload'", "/payload-kept'");
+        self.run(&format!("{line} >'{}' &", self.dir.join("printed").display()));
+    }
+
+    /// What the hook in the background has printed so far.
+    pub(crate) fn background(&self) -> String {
+        fs::read_to_string(self.dir.join("printed")).unwrap_or_default()
+    }
+
+    /// The line of shell that runs the hook of an event.
+    fn hook(&self, event: &str, fields: &Value) -> String {
         let mut payload = json!({
             "session_id": self.session, "hook_event_name": event, "cwd": self.dir,
             "transcript_path": self.transcript(),
@@ -197,7 +218,7 @@ impl Harness {
             _ => "coord-hook-event",
         });
         let (hook, root, file) = (hook.display(), self.root.display(), file.display());
-        self.run(&format!("'{hook}' --root '{root}' <'{file}'"))
+        format!("'{hook}' --root '{root}' <'{file}'")
     }
 
     /// Starts the wake hook, as the client does at the start and after each turn, with the payload of the
@@ -245,6 +266,11 @@ impl Harness {
     /// The same, of a client at its prompt.
     pub(crate) fn register_as_idle(&self) {
         self.register_with("idle");
+    }
+
+    /// The same, of a client that waits for an answer.
+    pub(crate) fn register_as_waiting(&self) {
+        self.register_with("waiting");
     }
 
     fn register_with(&self, status: &str) {
