@@ -83,6 +83,7 @@ async function answers(page, url) {
   await page.setViewport(DESK);
   await open(page, url);
   await text(page, "#all-requests .card button", "Allow once");
+  await text(page, "#all-requests .card .place", " · main agent");
   const before = await page.evaluate(() => document.activeElement === document.body);
   assert(before, "the focus does not move by itself");
   await keys(page, "n");

@@ -152,8 +152,10 @@ pub struct RequestView {
     pub title: String,
     /// How long it has waited.
     pub age: String,
-    /// Where: the directory.
+    /// Where and who: the directory, and the agent that asks.
     pub place: String,
+    /// For how long an answer is waited for, once that is not long; empty before.
+    pub left: String,
     /// The exact input, line by line; each character of it is seen.
     pub input: Vec<String>,
     /// What is asked, for a question.

@@ -36,15 +36,19 @@ function tell(card, words) {
 }
 
 function drawCard(one) {
-  const { age, ...fixed } = one;
+  const { age, left, ...fixed } = one;
   const key = JSON.stringify(fixed);
   const old = cards.get(one.need);
-  if (old?.key === key) return setText(old.querySelector(".age"), age);
+  if (old?.key === key) {
+    setText(old.querySelector(".left"), left);
+    return setText(old.querySelector(".age"), age);
+  }
   if (old && outcomes.has(one.need)) return;
   const card = make("article", "card");
   [card.key, card.request] = [key, one];
   card.append(make("h3", "", make("span", "", `${one.name} ${one.title}`), make("span", "age", age)));
   card.append(make("p", "place", one.place));
+  card.append(make("p", "left", left));
   if (one.input.length) card.append(inputOf(one));
   one.questions.forEach((question, at) => card.append(questionOf(one, question, at)));
   if (one.why_not) card.append(make("p", "", one.why_not));

@@ -13,7 +13,7 @@ use coord_wire::message::Send;
 use coord_wire::question::QuestionAnswer;
 
 use super::reply::{Reply, follow, send_once};
-use super::requests::open;
+use super::requests::{agent, left, open};
 use super::shown::{asked, exact, input, what};
 use super::{answer, approve, ask_once, deny, passphrase};
 use crate::context::Context;
@@ -45,7 +45,8 @@ fn view(request: &OpenRequest, now_ms: u64) -> Result<RequestView, Failure> {
         session: request.session_id.clone(),
         title: title(request),
         age: age(now_ms.saturating_sub(request.since_ms) / 1000),
-        place: escape(&tilde(&request.cwd)),
+        place: format!("{} · {}", escape(&tilde(&request.cwd)), agent(request)),
+        left: left(request),
         input: if questions.is_some() { Vec::new() } else { lines(&text) },
         questions: questions.into_iter().flatten().map(|one| question(&one)).collect(),
         choices: if hook.is_some() { choices(request) } else { Vec::new() },

@@ -58,15 +58,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 /// is, which agent asks, and for how long the hook goes on to wait, once that is not long.
 fn head(request: &OpenRequest, now_ms: u64, server: Option<&str>) -> [String; 6] {
     let place = request.place.as_ref().map(|place| place_words(place, &home(), server));
-    let left_s = request.left_ms.filter(|left_ms| *left_ms <= LEFT_SHOWN_MS).map(|ms| ms / 1_000);
     [
         escape(&request.name),
         what(request),
         age(now_ms.saturating_sub(request.since_ms) / 1_000),
         escape(&place.unwrap_or_default()),
-        escape(request.agent.as_deref().unwrap_or("main agent")),
-        left_s.map_or_else(String::new, |s| format!("{}m {}s left", s / 60, s % 60)),
+        agent(request),
+        left(request),
     ]
+}
+
+/// Which agent asks.
+pub(super) fn agent(request: &OpenRequest) -> String {
+    escape(request.agent.as_deref().unwrap_or("main agent"))
+}
+
+/// For how long its hook goes on to wait, once that is not long.
+pub(super) fn left(request: &OpenRequest) -> String {
+    let left_s = request.left_ms.filter(|left_ms| *left_ms <= LEFT_SHOWN_MS).map(|ms| ms / 1_000);
+    left_s.map_or_else(String::new, |s| format!("{}m {}s left", s / 60, s % 60))
 }
 
 fn show(
