@@ -35,7 +35,7 @@ use session::OnDemand;
 /// Entries of a session's history that the page shows.
 const HISTORY_MAX: usize = 200;
 /// What opens an address in the user's browser.
-const OPENERS: [&str; 3] = ["xdg-open", "sensible-browser", "x-www-browser"];
+const OPENERS: [&str; 2] = ["xdg-open", "x-www-browser"];
 
 /// Show the list on a page that a browser opens, on this machine or a phone
 #[derive(Debug, clap::Args)]
