@@ -13,6 +13,7 @@ pub(crate) mod go;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod install;
+mod live;
 pub(crate) mod man;
 pub(crate) mod metrics;
 pub(crate) mod notice;

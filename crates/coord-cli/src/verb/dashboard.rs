@@ -5,7 +5,6 @@ mod session;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use coord_daemon::operator::{check_person, check_process};
@@ -17,17 +16,15 @@ use coord_model::ProcessRef;
 use coord_view::list::{Ended, List};
 use coord_wire::api::OpenRequests;
 use coord_wire::inspect::Inspect;
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::Write as _;
 use std::sync::Mutex;
 
 use crate::client;
 use crate::context::Context;
-use crate::follow::JournalWatch;
 use crate::out::{Failure, escape};
 use crate::verb::control::page;
-use crate::verb::inspect::{clock_time, list_of, look, nothing, tilde};
+use crate::verb::inspect::{clock_time, list_of, nothing, tilde};
+use crate::verb::live::{Changes, newest};
 use crate::verb::status::warn_elsewhere;
 use crate::verb::{events, explain};
 use session::OnDemand;
@@ -119,16 +116,7 @@ impl Here {
 impl Source for Here {
     fn look(&self, reads_files: bool) -> anyhow::Result<Look> {
         let context = self.context.at_present();
-        let (mut answer, is_live) = if reads_files {
-            let looked = look(None, &context).map_err(Failure::into_error)?;
-            (looked.answer, looked.miss.is_none())
-        } else {
-            let answer = client::get(&context, "/v1/sessions");
-            let answer: Inspect =
-                answer.map_err(|miss| anyhow!("{miss:?}"))?.map_err(Failure::into_error)?;
-            (answer, true)
-        };
-        answer.runs = coord_run::runs::all(&context.paths)?;
+        let (answer, is_live) = newest(reads_files, &context)?;
         let owners = answer.sessions.iter().filter_map(|one| one.owner.as_ref());
         *self.known() =
             owners.map(|one| ProcessRef { pid: one.pid, start_time: one.start_time }).collect();
@@ -136,10 +124,7 @@ impl Source for Here {
     }
 
     fn watch(&self, pid: u32) -> anyhow::Result<Box<dyn Watch>> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| anyhow!("the coordinator has no pid"))?;
-        let coordinator = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Box::new(Changes { journal: JournalWatch::new(&self.context)?, coordinator }))
+        Ok(Box::new(Changes::watch(pid, &self.context)?))
     }
 
     fn list(&self, answer: &Inspect, now_ms: u64) -> List {
@@ -203,16 +188,4 @@ impl Source for Here {
 /// The words of a failure, for the page.
 fn words(failure: Failure) -> String {
     escape(&format!("{:#}", failure.into_error()))
-}
-
-/// Changes of the journal, and the end of the coordinator.
-struct Changes {
-    journal: JournalWatch,
-    coordinator: OwnedFd,
-}
-
-impl Watch for Changes {
-    fn wait(&mut self, at_most: Duration) -> anyhow::Result<bool> {
-        self.journal.news_within(&self.coordinator, at_most)
-    }
 }

@@ -15,17 +15,12 @@ use coord_top::{Job, Look, Options, Ran, Source, Watch};
 use coord_view::list::{Ended, List, Row, shown_name};
 use coord_wire::inspect::{Inspect, Session, Tmux};
 use coord_wire::run::Run;
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::client;
 use crate::context::{Context, variable};
 use crate::control;
-use crate::follow::JournalWatch;
 use crate::out::{Failure, age, has_colours};
-use crate::verb::inspect::{
-    age_s, clock_time, facts, is_utf8, list_of, look, needs, nothing, tilde,
-};
+use crate::verb::inspect::{age_s, clock_time, facts, is_utf8, list_of, needs, nothing, tilde};
+use crate::verb::live::{Changes, newest};
 use crate::verb::status::warn_elsewhere;
 
 /// Show the list live, go to sessions, and see what they do
@@ -89,24 +84,13 @@ impl Source for Here {
     fn look(&self, reads_files: bool) -> Job<anyhow::Result<Look>> {
         let context = self.context.at_present();
         Box::new(move || {
-            let (mut answer, is_live) = if reads_files {
-                let looked = look(None, &context).map_err(Failure::into_error)?;
-                (looked.answer, looked.miss.is_none())
-            } else {
-                let answer = client::get(&context, "/v1/sessions");
-                let answer = answer.map_err(|miss| anyhow!("{miss:?}"))?;
-                (answer.map_err(Failure::into_error)?, true)
-            };
-            answer.runs = coord_run::runs::all(&context.paths)?;
+            let (answer, is_live) = newest(reads_files, &context)?;
             Ok(Look { answer, is_live, is_last: false })
         })
     }
 
     fn watch(&self, pid: u32) -> anyhow::Result<Box<dyn Watch>> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| anyhow!("the coordinator has no pid"))?;
-        let coordinator = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Box::new(Changes { journal: JournalWatch::new(&self.context)?, coordinator }))
+        Ok(Box::new(Changes::watch(pid, &self.context)?))
     }
 
     fn list(&self, answer: &Inspect, now_ms: u64) -> List {
@@ -175,18 +159,6 @@ impl Source for Here {
 
     fn clock(&self, at_ms: u64) -> String {
         clock_time(at_ms)
-    }
-}
-
-/// Changes of the journal, and the end of the coordinator.
-pub(super) struct Changes {
-    journal: JournalWatch,
-    coordinator: OwnedFd,
-}
-
-impl Watch for Changes {
-    fn wait(&mut self) -> anyhow::Result<()> {
-        self.journal.wait_beside(&self.coordinator)
     }
 }
 
