@@ -8,8 +8,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, ChannelClass, Effect, Event, Moment, NeedId, NeedKind, NoticeChannel, NoticeKind,
-    SendAnswer, SessionKey, Tell, TellAct,
+    Awake, ChannelClass, Effect, Event, Moment, NeedId, NoticeChannel, NoticeKind, SendAnswer,
+    SessionKey, Tell, TellAct,
 };
 
 use crate::effects::Effects;
@@ -27,7 +27,7 @@ const HOUR_MS: u64 = 3_600_000;
 const LOOK_MS: u64 = 3_000;
 /// How long a sender may live after the coordinator that started it, milliseconds.
 const SENDER_MS: u64 = 12_000;
-/// How long a notice of a crash waits for the look at the session's work, milliseconds.
+/// How long a notice waits for the look at the session's work, milliseconds.
 const WORK_MS: u64 = 1_500;
 /// Delay after a failed attempt, milliseconds; doubled after each further one.
 const AGAIN_MS: u64 = 30_000;
@@ -140,8 +140,8 @@ impl State {
         let settings = &self.header.settings.notice;
         let delayed_until = since.awake.plus_ms(settings.delay_ms(kind));
         let seen_by = since.awake.plus_ms(WORK_MS);
-        let is_looking = || self.get(session).is_some_and(|one| one.work.is_requested());
-        let (until, because) = if tells_of_work(kind) && delayed_until < seen_by && is_looking() {
+        let is_looking = self.get(session).is_some_and(|one| one.work.is_requested());
+        let (until, because) = if delayed_until < seen_by && is_looking {
             (seen_by, NoticeWait::Work)
         } else {
             (delayed_until, NoticeWait::Delay)
@@ -516,11 +516,6 @@ fn ask(
     let is_withdrawal = matches!(act, TellAct::Withdraw { .. });
     state.sending = Some(Sending { number, since: at, ids, is_withdrawal });
     fx.ask(Effect::Tell(Tell { channel: channel.name.clone(), number, act }.into()));
-}
-
-/// Whether a notice of this kind tells what the session left unfinished.
-fn tells_of_work(kind: NoticeKind) -> bool {
-    matches!(kind, NoticeKind::Need(NeedKind::Crashed | NeedKind::Interrupted))
 }
 
 fn now(at: Moment, because: NoticeWait) -> NoticeStage {

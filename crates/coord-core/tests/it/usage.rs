@@ -236,3 +236,16 @@ fn q_02_a_limit_that_is_almost_reached_is_a_need_only_if_asked_for() {
     world.die(11, no_registry());
     assert_eq!(needs(&world), []);
 }
+
+// one that has reached its limit waits; that it had almost reached it is no second reason, and no deadline.
+#[test]
+fn q_02_a_limit_that_is_reached_is_not_almost_reached() {
+    let mut world = unattended();
+    let quota = QuotaLimits { need_at_percent: Some(90), ..QuotaLimits::default() };
+    world.take(&settings(Settings { quota, ..Settings::default() }));
+    let resets_ms = world.now().wall_ms + HOUR_MS;
+    world.says_usage("s1", PID, five_hour(100, resets_ms));
+    assert_eq!(world.session("s1").open_needs().count(), 1);
+    limited(&mut world);
+    assert_eq!(world.session("s1").open_needs().count(), 0, "it goes on by itself");
+}
