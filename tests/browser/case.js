@@ -167,9 +167,25 @@ async function restarts(page, url) {
   await text(page, "#ended", "coord dashboard has ended. Start it again for a new code.");
 }
 
-/** 500 sessions are listed, found and walked through. */
+/** What a browser says of a tab that another one is in front of, or that is in front again. */
+async function hide(page, isHidden) {
+  await page.evaluate((value) => {
+    Object.defineProperty(document, "hidden", { configurable: true, value });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+}
+
+/** 500 sessions are listed, found and walked through; the page costs nothing while it is hidden. */
 async function many(page, url) {
   await page.setViewport(DESK);
+  await page.evaluateOnNewDocument(() => {
+    const { fetch } = window;
+    window.streams = [];
+    window.fetch = (address, options) => {
+      if (String(address).startsWith("/api/stream")) window.streams.push(options.signal);
+      return fetch(address, options);
+    };
+  });
   await open(page, url);
   await until(page, () => document.querySelectorAll("#groups .row").length === 500);
   await pictures(page, "many");
@@ -188,7 +204,14 @@ async function many(page, url) {
   await page.setViewport(DESK);
   // What changes is shown where it is, and the focus stays.
   await page.focus("#filter");
+  // While another tab is in front, nothing is asked for; then all that happened is shown.
+  const streams = () => page.evaluate(() => window.streams.map((signal) => signal.aborted));
+  await hide(page, true);
+  await until(page, () => window.streams.every((signal) => signal.aborted));
+  const before = await streams();
   await step("change");
+  equal(await streams(), before, "what a hidden page asks for");
+  await hide(page, false);
   await text(page, ".row .state", "idle");
   equal(await page.evaluate(() => document.activeElement.id), "filter", "the focus");
 }

@@ -107,7 +107,7 @@ async fn serve_until(
     tokio::select! {
         () = server.serve(listener, router) => (),
         () = end => (),
-        () = nobody(&live) => (),
+        () = nobody(|now| live.idle(now)) => (),
     }
     live.end();
     tokio::time::sleep(GOODBYE).await;
@@ -162,10 +162,10 @@ fn signals() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Ready once nobody has looked for long.
-async fn nobody(live: &Live) {
+/// Ready once nobody has looked for long. `idle` says for how long nobody has; none while somebody does.
+async fn nobody(idle: impl Fn(Instant) -> Option<Duration>) {
     loop {
-        match live.idle(Instant::now()) {
+        match idle(tokio::time::Instant::now().into_std()) {
             Some(idle) if IDLE_MAX <= idle => return,
             Some(idle) => tokio::time::sleep(IDLE_MAX.saturating_sub(idle)).await,
             None => tokio::time::sleep(IDLE_MAX).await,
@@ -176,6 +176,23 @@ async fn nobody(live: &Live) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // W-01: thirty minutes after the last viewer left, whenever that was.
+    #[test]
+    fn w_01_it_ends_half_an_hour_after_the_last_viewer() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        for (left_after, ends_after) in [(0, 30), (10, 40), (50, 80)] {
+            let ended = runtime.block_on(async {
+                let begun = tokio::time::Instant::now();
+                let left_at = begun.into_std() + MINUTE * left_after;
+                nobody(|now| now.checked_duration_since(left_at)).await;
+                begun.elapsed()
+            });
+            assert_eq!(ended.as_secs() / 60, ends_after, "left after {left_after} min");
+        }
+    }
 
     #[test]
     fn the_line_says_how_the_page_is_opened() {
