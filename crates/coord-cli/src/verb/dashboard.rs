@@ -41,13 +41,13 @@ const OPENERS: [&str; 2] = ["xdg-open", "x-www-browser"];
 )]
 pub(crate) struct Args {
     /// The port on 127.0.0.1; without it, the system chooses one
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
     /// Open the page in your browser; enter the code there
     #[arg(long)]
     open: bool,
     /// Also take requests for this origin, such as that of `tailscale serve`; prints a QR code
-    #[arg(long, value_name = "URL", value_parser = PublicOrigin::parse)]
+    #[arg(long, value_name = "ORIGIN", value_parser = PublicOrigin::parse)]
     public_origin: Option<PublicOrigin>,
 }
 
