@@ -82,7 +82,7 @@ pub(crate) fn a_request_whose_hook_is_killed() {
         let why = "Not answerable here: coord's hook does not wait for it.";
         assert!(said.contains(why) && said.contains("code 1"), "{said}");
     }
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     answer_at_the_terminal(&place);
     place.when_at_rest();
     assert!(place.home.project().join("made-there").exists());
@@ -114,7 +114,7 @@ pub(crate) fn a_request_of_a_session_that_was_left() {
     let new = asks_for(&mut place, "touch made-once");
     assert_ne!(old, new);
     is_over(&mut place, &old);
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     assert!(!place.home.project().join("made-once").exists());
     let said = place.runs("coordctl", &["approve", &new, "--yes"]);
     assert!(said.contains("Taken: the client allowed Bash.\ncode 0"), "{said}");
@@ -145,7 +145,7 @@ pub(crate) fn a_request_like_the_one_before() {
     let ran = place.home.project().join("ran");
     let n_ran = || std::fs::read_to_string(&ran).unwrap_or_default().lines().count();
     is_over(&mut place, &first);
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     assert_eq!((n_ran(), hooks(&place)), (1, 1));
     let mut last = second;
     for (reply, did, n) in [("deny", "denied", 1), ("approve", "allowed", 2)] {
@@ -175,7 +175,7 @@ pub(crate) fn a_request_of_three_in_another_order() {
     let orders = [("3.txt", "approve"), ("1.txt", "deny"), ("2.txt", "approve")];
     let ids = orders.map(|(name, _)| id_of(name));
     for (n_done, ((_, reply), id)) in orders.iter().zip(&ids).enumerate() {
-        assert!(place.pane.screen().contains(DIALOG));
+        place.pane.wait_screen(DIALOG);
         let said = place.runs("coordctl", &[reply, id, "--yes", "--wait"]);
         assert!(said.contains("Taken: the client") && said.contains("code 0"), "{said}");
         is_over(&mut place, id);
@@ -202,7 +202,7 @@ pub(crate) fn a_request_while_the_settings_change() {
         let events = capture.events();
         if events.is_empty() { Err(place.pane.screen()) } else { Ok(()) }
     });
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     assert_eq!(hooks(&place), 1);
     let said = place.runs("coordctl", &["approve", &id, "--yes"]);
     assert!(said.contains("Taken: the client allowed Bash.\ncode 0"), "{said}");

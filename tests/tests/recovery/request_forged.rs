@@ -64,7 +64,7 @@ pub(crate) fn a_request_with_a_forged_decision() {
     let said = posts(&mut place, &format!("{need}9"), &right);
     assert!(said.contains("the prompt is over") && said.contains("status 409"), "{said}");
     assert_eq!((n_decided(&place), hooks(&place)), (before, 1), "nothing was decided");
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
 
     let said = posts(&mut place, &need, &right);
     assert!(said.contains("status 204"), "{said}");

@@ -112,7 +112,7 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     locked.type_text("a wrong one");
     locked.keys(&["Enter"]);
     locked.wait_screen("Wrong passphrase; nothing was sent.");
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     let listed = place.runs("coordctl", &["requests"]);
     assert!(listed.contains("        touch made-from-afar\n"), "{listed}");
     assert!(listed.contains(&format!("→ coordctl approve {id}")), "{listed}");
@@ -264,7 +264,7 @@ pub(crate) fn a_request_whose_coordinator_is_killed() {
     assert_eq!(hooks(&place), 1);
     drop(place.coordinator.take());
     wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
-    assert!(place.pane.screen().contains(DIALOG));
+    place.pane.wait_screen(DIALOG);
     answer_at_the_terminal(&place);
     place.pane.wait_screen("Made it.");
     assert!(place.home.project().join("made-there").exists());

@@ -127,12 +127,25 @@ fn said(answer: &Answer) -> (bool, String) {
     (json["acted"]["is_done"] == true, lines.join("\n"))
 }
 
+/// All that is recorded of a session that has just begun, once its process and registry were looked at.
+#[track_caller]
+fn recorded_at_first(home: &Home) -> Vec<Value> {
+    post(home, &client_event("aaaa1111", "UserPromptSubmit", 1));
+    wait_until("it is looked at", || {
+        let events = events(home, None);
+        if events.iter().any(|line| line["name"] == "RegistryRead") {
+            Ok(events)
+        } else {
+            Err(events)
+        }
+    })
+}
+
 // W-03: the page that looks does not act, whatever it is asked for.
 #[test]
 fn w_03_a_page_that_looks_does_not_act() {
     let (home, _coordinator) = started();
-    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
-    let before = events(&home, None);
+    let before = recorded_at_first(&home);
     let page = Page::looks(&home, &[]);
     let token = page.token();
     for act in [
@@ -156,12 +169,11 @@ fn w_03_a_page_that_looks_does_not_act() {
 #[test]
 fn w_03_a_persons_page_holds_releases_recovers_and_sends() {
     let (home, _coordinator) = started();
-    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
+    let before = recorded_at_first(&home);
     let tmux = Tmux::start(&home);
     let page = Page::acts(&home, &tmux);
     let token = page.token();
     let act = |dry_run, what: Value| said(&page.act(&token, dry_run, &what));
-    let before = events(&home, None);
     for verb in ["hold", "release", "recover"] {
         let (_, words) = act(true, json!({"act": verb, "session": "aaaa1111"}));
         assert!(!words.is_empty(), "{verb}");
