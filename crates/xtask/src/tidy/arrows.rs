@@ -5,7 +5,7 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 21] = [
+const ALLOWED: [Arrows; 22] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
@@ -13,7 +13,8 @@ const ALLOWED: [Arrows; 21] = [
     ("coord-hook", &["coord-model", "coord-wire"], &[]),
     ("coord-notice", &["coord-core", "coord-model", "coord-wire"], &["coord-tests"]),
     ("coord-store", &["coord-model", "coord-wire"], &["coord-testkit"]),
-    ("coord-testkit", &["coord-model", "coord-store"], &[]),
+    ("coord-fleet", &["coord-model"], &["coord-testkit"]),
+    ("coord-testkit", &["coord-fleet", "coord-model", "coord-store"], &[]),
     ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
         "coord-host",

@@ -1,0 +1,4 @@
+//! The steps of a fleet against an engine that loses, repeats and refuses.
+
+mod outbox;
+mod peers;
