@@ -64,19 +64,20 @@ pub use operator::Would;
 pub use pane::is_signature_open;
 pub use proof::change_since;
 pub use queue::{
-    ANSWER_BYTES_MAX, Admitted, LEASE_MS_MAX, QUEUE_NAME_CHARS_MAX, Refused, framed_message,
-    is_queue_name,
+    ANSWER_BYTES_MAX, Admitted, LEASE_MS_MAX, QUEUE_NAME_CHARS_MAX, REMOTE_TTL_MS_MAX, Refused,
+    framed_message, is_queue_name,
 };
 pub use quota::is_failure_open;
 pub use records::{
-    Account, Activity, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts, DeadServer,
-    DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent, Inbox,
-    Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need,
-    Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
-    PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery, RegistryFact, Reply,
-    ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session, ShownState, Signature,
-    Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile, Subagent, Task, Turn,
-    UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way, Window, WorkLook,
+    Account, Activity, Arrival, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts,
+    DeadServer, DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent,
+    Inbox, Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message,
+    MessageState, Need, Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId,
+    OwnerProof, PaneFact, PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery,
+    RegistryFact, Reply, ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session,
+    ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile,
+    Subagent, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way,
+    Window, WorkLook,
 };
 pub use recovery::PlacedResume;
 pub use request::NotAnswerable;

@@ -7,9 +7,11 @@ mod flood;
 mod frame;
 mod lease;
 mod outcome;
+mod remote;
 
 pub use delivery::ANSWER_BYTES_MAX;
 pub use flood::{Admitted, QUEUE_NAME_CHARS_MAX, is_queue_name};
 pub use frame::framed_message;
 pub use lease::LEASE_MS_MAX;
 pub use outcome::Refused;
+pub use remote::REMOTE_TTL_MS_MAX;

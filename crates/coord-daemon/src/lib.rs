@@ -13,6 +13,7 @@ mod connection;
 pub mod coordinator;
 mod counted;
 pub mod engine;
+pub mod fleet;
 pub mod http;
 mod intake;
 mod log;

@@ -12,10 +12,14 @@ pub(crate) use delivery::{Leaving, Offered};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
-use coord_core::{Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, is_queue_name};
+use coord_core::{
+    Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, REMOTE_TTL_MS_MAX, Refused,
+    is_queue_name,
+};
 use coord_host::process::{self, Caller};
 use coord_model::{
-    Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
+    Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, RemoteSession, Same,
+    Sender, SessionKey,
 };
 use coord_view::lookup::{self, LookupError};
 use coord_view::messages::{self, Wanted};
@@ -79,6 +83,11 @@ impl<W: World> Coordinator<W> {
             None => Same::Text(digest),
         };
         let to = self.address(ask)?;
+        // A message to another machine lives for a while, and no longer: it is kept until its fate is known.
+        let ttl_ms = match to {
+            Address::Remote(_) => Some(ask.ttl_ms.unwrap_or(REMOTE_TTL_MS_MAX)),
+            Address::Queue(_) | Address::Session(_) => ask.ttl_ms,
+        };
         let new = NewMessage {
             id: self.new_message_id(),
             to,
@@ -87,7 +96,7 @@ impl<W: World> Coordinator<W> {
             is_urgent: ask.urgent,
             same,
             bytes: u32::try_from(ask.text.len()).unwrap_or(u32::MAX),
-            ttl_ms: ask.ttl_ms,
+            ttl_ms,
         };
         let id = match self.engine.state().admits(&new) {
             Admitted::New => {
@@ -106,7 +115,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Whether the texts of all messages leave room for one more (H-29).
-    fn has_room_for_text(&self, bytes: usize) -> Result<(), RequestError> {
+    pub(crate) fn has_room_for_text(&self, bytes: usize) -> Result<(), RequestError> {
         let limit_mib = self.config.queue.texts_mib.0;
         let texts = u64::try_from(bytes).unwrap_or(u64::MAX);
         let bytes = self.bodies.total().saturating_add(texts);
@@ -118,12 +127,27 @@ impl<W: World> Coordinator<W> {
 
     /// The receiver of a message: a queue or a session.
     fn address(&self, ask: &Send) -> Result<Address, RequestError> {
-        match (&ask.queue, &ask.session) {
-            (Some(queue), None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
-            (None, Some(id)) => Ok(Address::Session(self.receiver(id)?)),
-            (Some(_), Some(_)) | (None, None) => {
-                Err(RequestError::bad("name either a queue or a session"))
+        match (&ask.queue, &ask.session, &ask.remote) {
+            (Some(queue), None, None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
+            (None, Some(id), None) => Ok(Address::Session(self.receiver(id)?)),
+            (None, None, Some(to)) => self.remote(to).map(Address::Remote),
+            _ => Err(RequestError::bad("name either a queue or a session")),
+        }
+    }
+
+    /// A session of another machine.
+    fn remote(&self, to: &RemoteSession) -> Result<RemoteSession, RequestError> {
+        check_word("session", &to.session)?;
+        check_word("machine", &to.name)?;
+        match self.world.membership() {
+            Ok(Some(own)) if own.machine == to.machine => {
+                Err(RequestError::bad("this is the machine itself: name the session alone"))
             }
+            Ok(Some(_)) => Ok(to.clone()),
+            Ok(None) => {
+                Err(RequestError::bad("this machine has joined no fleet: coord fleet join URL"))
+            }
+            Err(why) => Err(RequestError::Bad(why)),
         }
     }
 
@@ -497,7 +521,7 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, RequestError> {
+pub(crate) fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, RequestError> {
     serde_json::from_slice(&request.body).map_err(RequestError::bad)
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use coord_fleet::{Allowed, Identity, IdentityError};
 use coord_host::clients::Clients;
 use coord_host::config_dirs::ConfigDirs;
 use coord_host::executor::{Executor, Reply, Tools};
@@ -26,11 +27,12 @@ use coord_model::{
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
 use coord_wire::notice::SendRequest;
+use coord_wire::paths::Paths;
 use mio::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::background::{Background, Done, Job};
-use crate::world::World;
+use crate::world::{Membership, World};
 
 /// The adapters to this machine.
 pub(crate) struct RealWorld<D: Disk> {
@@ -49,6 +51,9 @@ pub(crate) struct RealWorld<D: Disk> {
     programs: Programs,
     /// Where the hash of the passphrase is stored.
     passphrase_file: PathBuf,
+    /// This machine's keys in a fleet, and whom it lets in.
+    fleet_identity: PathBuf,
+    fleet_allow: PathBuf,
     verifier: Verifier,
     background: Background<D>,
     supervisor: Supervisor,
@@ -62,7 +67,7 @@ impl<D: Disk> RealWorld<D> {
         clients: Clients,
         (sources, tools): (Sources, Tools),
         programs: Programs,
-        passphrase_file: PathBuf,
+        paths: &Paths,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
         let asker = tools.asker.another();
@@ -80,7 +85,9 @@ impl<D: Disk> RealWorld<D> {
             executor: Executor::start(tools, &supervisor)?,
             notices,
             programs,
-            passphrase_file,
+            passphrase_file: paths.passphrase(),
+            fleet_identity: paths.fleet_identity(),
+            fleet_allow: paths.fleet_allow(),
             verifier: Verifier::start(&supervisor)?,
             background: Background::start(&supervisor)?,
             supervisor,
@@ -247,6 +254,17 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset> {
         local_clock::offsets(wall_ms)
+    }
+
+    fn membership(&self) -> Result<Option<Membership>, String> {
+        let identity = match Identity::read(&self.fleet_identity) {
+            Ok(identity) => identity,
+            Err(IdentityError::Missing) => return Ok(None),
+            Err(error) => return Err(format!("{}: {error}", self.fleet_identity.display())),
+        };
+        let allowed = Allowed::read(&self.fleet_allow)
+            .map_err(|error| format!("{}: {error}", self.fleet_allow.display()))?;
+        Ok(Some(Membership { machine: identity.keys.machine(), allowed }))
     }
 
     fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError> {

@@ -77,6 +77,8 @@ impl<W: World> Coordinator<W> {
             Endpoint::PostDecision => return self.post_decision(id, request, caller, now),
             Endpoint::GetPassphrase => self.get_passphrase(caller, now),
             Endpoint::PostPassphrase => return self.post_passphrase(request, caller, now),
+            Endpoint::PostOutbox => return self.post_outbox(request, caller, now),
+            Endpoint::PostInbox => return self.post_inbox(request, caller, now),
             Endpoint::PostDown => return self.post_down(caller),
         })
     }

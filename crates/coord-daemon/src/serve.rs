@@ -99,8 +99,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let clients = clients(&config, &paths);
     let registry = poll.registry().try_clone()?;
-    let passphrase = paths.passphrase();
-    let world = RealWorld::start(registry, clients, adapters, programs, passphrase, supervisor)?;
+    let world = RealWorld::start(registry, clients, adapters, programs, &paths, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;

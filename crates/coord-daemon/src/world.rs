@@ -6,6 +6,7 @@
 
 use std::io;
 
+use coord_fleet::Allowed;
 use coord_host::executor::Reply;
 use coord_host::notices::Told;
 use coord_host::observer::Seen;
@@ -15,12 +16,21 @@ use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
 use coord_model::{
-    Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, SessionKey, TmuxPane,
+    Action, LocalOffset, MachineId, NeedId, ProcessRef, ProcessSeen, Registry, SessionKey, TmuxPane,
 };
 use coord_store::Disk;
 use coord_wire::notice::SendRequest;
 
 use crate::background::{Done, Job};
+
+/// What this machine is in a fleet, and whom it lets in.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// This machine.
+    pub machine: MachineId,
+    /// The machines that a person has allowed (F-06).
+    pub allowed: Allowed,
+}
 
 /// The world as the coordinator sees it. No method here blocks.
 pub trait World {
@@ -105,6 +115,12 @@ pub trait World {
     fn take_told(&mut self) -> Option<Told>;
     /// The local clock's distances from UTC, from now on for two days.
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset>;
+
+    /// What this machine is in a fleet; none if it has joined none.
+    ///
+    /// # Errors
+    /// Why that cannot be told, in words.
+    fn membership(&self) -> Result<Option<Membership>, String>;
 
     /// The hash of the passphrase; none if no passphrase is set.
     ///

@@ -6,19 +6,25 @@
 //! ([`Outbox`]), whose word counts ([`sealed`]) and what is known of other machines ([`Peers`]). It opens no
 //! connection: `coord-relay` has the adapter for NATS, and the simulation has an engine that loses and repeats.
 
+mod allowed;
 mod batch;
+mod carrier;
 mod engine;
 mod identity;
 mod keys;
+mod message;
 mod outbox;
 mod peers;
 pub mod sealed;
 
+pub use allowed::{Allowed, AllowedError, AllowedMachine, is_name};
 pub use batch::{Batch, Incarnation, Writer};
+pub use carrier::{Carrier, CarryError, Local};
 pub use engine::{
     Change, Delivery, Engine, EngineError, Held, Item, Parcel, Settled, StateKey, Verdict, Watched,
 };
 pub use identity::{Identity, IdentityError};
 pub use keys::{KeyError, Keys, PublicKey};
+pub use message::{FateReport, RemoteMessage};
 pub use outbox::{Duplicate, Extent, Journal, Outbox, Piece, Turn, TurnError};
 pub use peers::{BEAT_MS, Beat, Peer, Peers, Refused, SILENT_MS, SKEW_SHOWN_MS, SessionState};

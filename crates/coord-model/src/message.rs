@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::SessionKey;
+use crate::{MachineId, SessionKey};
 
 /// Number of letters after `m_` in a message's id, five bits each.
 const ID_LETTERS: u32 = 12;
@@ -72,6 +72,19 @@ pub enum Address {
     Queue(String),
     /// The agent of a session, even if the session's id has changed since.
     Session(SessionKey),
+    /// The agent of a session of another machine (F-03).
+    Remote(RemoteSession),
+}
+
+/// A session of another machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RemoteSession {
+    /// The machine.
+    pub machine: MachineId,
+    /// The session's id there.
+    pub session: String,
+    /// The machine's name when the message was sent, for people.
+    pub name: String,
 }
 
 /// The sender of a message, as the coordinator established it, not as it was claimed (H-04).
@@ -88,6 +101,57 @@ pub enum Sender {
     Program(String),
     /// Coord itself, with a notice of what became of a session (S4-27).
     Coord,
+    /// Somebody on another machine, whose signature was proved (F-06).
+    Remote(RemoteSender),
+}
+
+/// The sender of a message from another machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RemoteSender {
+    /// Which message of which machine it is.
+    pub origin: Origin,
+    /// The machine's name on this machine's list.
+    pub name: String,
+    /// Who sent it there, as the coordinator there established it.
+    pub who: RemoteWho,
+}
+
+/// Who sent a message on another machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemoteWho {
+    /// A person at a terminal of their own.
+    Operator,
+    /// The agent of a session, by the session's id.
+    Session(String),
+    /// Anybody else.
+    Other,
+}
+
+/// A message of another machine: its name there, and its place among all that the machine sends. By the place, a
+/// message that comes again long after is known for what it is, when its id is forgotten (F-05).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Origin {
+    /// The machine.
+    pub machine: MachineId,
+    /// The message's id there.
+    pub id: MessageId,
+    /// The machine's journal. Numbers begin again in another one.
+    pub incarnation: String,
+    /// The message's number there.
+    pub number: u64,
+}
+
+/// What became of a message on the machine that it was sent to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It is kept there, durably, and waits for its session.
+    Accepted,
+    /// It reached its session.
+    Processed,
+    /// It did not, for this reason.
+    Failed(String),
 }
 
 /// What makes a later message count as the same one.
@@ -205,6 +269,36 @@ pub enum QueueEvent {
     Released(MessageId),
     /// A person dropped it.
     Dropped(MessageId),
+    /// A message from another machine will not be taken in (F-05).
+    NotTaken {
+        /// Which one.
+        origin: Origin,
+        /// Why, in words.
+        why: String,
+    },
+    /// A message from another machine came once more: its sender may not know its fate (F-05).
+    CameAgain {
+        /// The machine.
+        machine: MachineId,
+        /// The message's id there.
+        id: MessageId,
+    },
+    /// The fate of a message from another machine was handed to the engine.
+    FateSent {
+        /// The machine.
+        machine: MachineId,
+        /// The message's id there.
+        id: MessageId,
+        /// The fate that was sent.
+        fate: Fate,
+    },
+    /// The machine that a message was sent to said what became of it.
+    FateHeard {
+        /// The message.
+        id: MessageId,
+        /// The fate.
+        fate: Fate,
+    },
 }
 
 /// A delivery path: how a message reaches a session's agent.

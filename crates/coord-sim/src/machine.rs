@@ -17,6 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use coord_daemon::background::Job;
+use coord_daemon::world::Membership;
 use coord_host::executor::Reply;
 use coord_host::observer::Seen;
 use coord_host::passphrase::PassphraseHash;
@@ -153,6 +154,8 @@ pub struct Machine {
     pub has_enter: bool,
     /// The channels through which people are told.
     pub channels: Channels,
+    /// What the machine is in a fleet, if it has joined one.
+    pub membership: Option<Membership>,
     /// The hash of the passphrase, if one is set.
     pub passphrase: Option<PassphraseHash>,
     happenings: Vec<Happening>,
@@ -215,6 +218,7 @@ impl SharedMachine {
             is_line_plain: true,
             has_enter: true,
             channels: Channels::default(),
+            membership: None,
             passphrase: None,
             happenings: Vec::new(),
             last_pid: OWN_PIDS,

@@ -2,7 +2,7 @@
 
 use coord_core::{Lease, LineCounts, Message, MessageState, State};
 use coord_model::stamp::rfc3339;
-use coord_model::{Address, Awake, Now, Same, Sender, SessionKey};
+use coord_model::{Address, Awake, Now, RemoteSender, RemoteWho, Same, Sender, SessionKey};
 use coord_wire::inspect::SCHEMA;
 use coord_wire::message::{MessageInfo, Messages, Totals};
 
@@ -24,6 +24,7 @@ pub fn receiver(state: &State, to: &Address) -> String {
     match to {
         Address::Queue(name) => name.clone(),
         Address::Session(key) => format!("session {}", session_id(state, *key)),
+        Address::Remote(to) => format!("session {}/{}", to.name, to.session),
     }
 }
 
@@ -40,6 +41,11 @@ pub fn sender(from: &Sender) -> String {
         Sender::Agent => "an agent".to_owned(),
         Sender::Program(name) => format!("program {name}"),
         Sender::Coord => "coord".to_owned(),
+        Sender::Remote(RemoteSender { name, who, .. }) => match who {
+            RemoteWho::Operator => format!("operator on {name}"),
+            RemoteWho::Session(id) => format!("session {name}/{id}"),
+            RemoteWho::Other => format!("machine {name}"),
+        },
     }
 }
 
@@ -93,7 +99,11 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
     let (because, since, until) = match &message.state {
         MessageState::Pending { not_before: None } => {
             let waits = state.waits_for(message, state.moment(now));
-            (waits.unwrap_or_else(|| "waits for a consumer".to_owned()), None, None)
+            let waits = waits.unwrap_or_else(|| match message.remote() {
+                Some(to) => format!("to be sent to {}", to.name),
+                None => "waits for a consumer".to_owned(),
+            });
+            (waits, None, None)
         }
         MessageState::Pending { not_before: Some(at) } => {
             let why = message.last_failure.as_deref().unwrap_or("an attempt failed");
@@ -101,6 +111,12 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
         }
         MessageState::Processing(lease) => {
             let because = match lease.sought {
+                None if message.accepted.is_some() => {
+                    format!("kept on {}, where it waits for its session", lease.holder)
+                }
+                None if message.remote().is_some() => {
+                    format!("on its way to {}", lease.holder)
+                }
                 None => format!("claimed by {}", lease.holder),
                 Some(_) => format!("handed over by {}, not proved yet", lease.holder),
             };
@@ -116,9 +132,12 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
         id: message.id.to_string(),
         queue: match &message.to {
             Address::Queue(name) => Some(name.clone()),
-            Address::Session(_) => None,
+            Address::Session(_) | Address::Remote(_) => None,
         },
-        session_id: message.session().map(|key| session_id(state, key)),
+        session_id: message
+            .session()
+            .map(|key| session_id(state, key))
+            .or_else(|| message.remote().map(|to| format!("{}/{}", to.name, to.session))),
         from: sender(&message.from),
         state: message.word().to_owned(),
         urgent: message.is_urgent,

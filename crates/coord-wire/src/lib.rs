@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod exchange;
+pub mod fleet;
 pub mod frame;
 pub mod inspect;
 pub mod limits;

@@ -1,5 +1,6 @@
 //! Types for messages over the socket: how they are sent, claimed, settled and shown.
 
+use coord_model::RemoteSession;
 use serde::{Deserialize, Serialize};
 
 /// Longest text of a message, in bytes (interfaces.md, Limits).
@@ -9,7 +10,7 @@ pub const WORD_BYTES_MAX: usize = 256;
 
 /// The body of `POST /v1/messages`. A request with an unknown field is refused, so that a message is not
 /// sent without a limit that the field would have set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
     /// The queue from which programs take the message; either this or a session.
@@ -18,6 +19,9 @@ pub struct Send {
     /// The session whose agent reads the message: its id, the beginning of its id, or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The session of another machine whose agent reads the message, instead of either (F-03).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteSession>,
     /// The text of the message.
     pub text: String,
     /// A key: a message that is sent again with the same key is the same message (S4-26).

@@ -117,6 +117,36 @@ impl Paths {
         self.config.join("passphrase")
     }
 
+    /// The list of other machines' keys, and what each may do (F-06).
+    pub fn fleet_allow(&self) -> PathBuf {
+        self.config.join("fleet-allow")
+    }
+
+    /// The directory of what this machine is and knows in a fleet.
+    pub fn fleet(&self) -> PathBuf {
+        self.state.join("fleet")
+    }
+
+    /// The file with this machine's keys in a fleet.
+    pub fn fleet_identity(&self) -> PathBuf {
+        self.fleet().join("identity")
+    }
+
+    /// The directory with a file for each machine of the fleet.
+    pub fn fleet_machines(&self) -> PathBuf {
+        self.fleet().join("machines")
+    }
+
+    /// What the relay says of its link.
+    pub fn fleet_status(&self) -> PathBuf {
+        self.fleet().join("status.json")
+    }
+
+    /// The lock that the relay holds for life.
+    pub fn fleet_lock(&self) -> PathBuf {
+        self.fleet().join("relay.lock")
+    }
+
     /// The coordinator's socket.
     pub fn socket(&self) -> PathBuf {
         self.run.join("coord.sock")

@@ -147,14 +147,12 @@ fn tell_parent(parent: &str, end: &RunEnd, args: &Args, context: &Context) {
     let name = args.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let (id, outcome, because) = (&end.id, end.judged.outcome.word(), &end.judged.because);
     let ask = Send {
-        queue: None,
         session: Some(parent.to_owned()),
         text: format!(
             "The run {id}{name} has ended: {outcome}, {because}. `coord explain {id}` says why."
         ),
         key: Some(format!("end-{id}")),
-        urgent: false,
-        ttl_ms: None,
+        ..Send::default()
     };
     let sent: Result<Sent, Failure> =
         answered(client::post(context, "/v1/messages", &ask), context);

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::records::{Message, Session, State};
-use coord_model::{ProcessRef, Sender};
+use coord_model::{ProcessRef, RemoteSender, RemoteWho, Sender};
 
 /// Depth from which on a person has to release a message (H-21).
 const DEPTH_HELD: u32 = 4;
@@ -36,7 +36,8 @@ impl State {
             }
             // It is unknown whose turn that is. One answer passes, and the answer to that waits.
             Sender::Agent => DEPTH_HELD.saturating_sub(1),
-            Sender::Operator | Sender::Program(_) | Sender::Coord => 0,
+            // What comes from another machine brings its own depth.
+            Sender::Operator | Sender::Program(_) | Sender::Coord | Sender::Remote(_) => 0,
         }
     }
 
@@ -86,6 +87,10 @@ impl State {
             }
             Sender::Program(name) => is_named(&format!("program:{name}")),
             Sender::Agent => is_named(ANY),
+            // Who is on the list of machines that may send is let in by a person; its agents are not.
+            Sender::Remote(RemoteSender { name, who, .. }) => {
+                *who == RemoteWho::Operator || is_named(&format!("machine:{name}")) || is_named(ANY)
+            }
         }
     }
 

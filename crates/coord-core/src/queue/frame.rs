@@ -5,7 +5,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use coord_model::Sender;
+use coord_model::{RemoteSender, RemoteWho, Sender};
 
 use crate::records::{Message, Session, State};
 use crate::text::is_hidden;
@@ -62,6 +62,21 @@ fn origin(state: &State, from: &Sender) -> String {
         }
         Sender::Agent => format!("was sent by an agent whose session is not known. {no_consent}"),
         Sender::Program(name) => format!("was sent by a program ({}). {no_consent}", plain(name)),
+        Sender::Remote(RemoteSender { name, who, .. }) => {
+            let name = plain(name);
+            match who {
+                RemoteWho::Operator => {
+                    format!(
+                        "was sent by a person at a terminal of machine {name}, with `coord send`:"
+                    )
+                }
+                RemoteWho::Session(id) => format!(
+                    "was sent by the agent of session {} on machine {name}. {no_consent}",
+                    plain(id)
+                ),
+                RemoteWho::Other => format!("was sent from machine {name}. {no_consent}"),
+            }
+        }
     }
 }
 
@@ -71,7 +86,11 @@ fn answer(state: &State, from: &Sender) -> String {
         Sender::Session(id) if state.sessions_with_id(id).next().is_some() => {
             format!(" `coord send {} TEXT` answers it.", plain(id))
         }
+        Sender::Remote(RemoteSender { name, who: RemoteWho::Session(id), .. }) => {
+            format!(" `coord send {}/{} TEXT` answers it.", plain(name), plain(id))
+        }
         Sender::Session(_)
+        | Sender::Remote(_)
         | Sender::Operator
         | Sender::Coord
         | Sender::Agent
@@ -168,6 +187,7 @@ mod tests {
             attempts: 0,
             maybe_duplicate,
             last_failure: None,
+            accepted: None,
             state: MessageState::Pending { not_before: None },
         }
     }

@@ -117,7 +117,7 @@ impl State {
     /// Ends a lease whose deadline has passed, or whose holder died with the machine. The message may be done, or
     /// half done (S4-25).
     pub(super) fn end_lease(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
-        if self.look_again(id, at, fx) {
+        if self.look_again(id, at, fx) || self.send_again(id, fx) {
             return;
         }
         self.forget_wake(id);

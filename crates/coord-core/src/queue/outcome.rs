@@ -5,7 +5,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use coord_model::{Address, Awake, Effect, MessageId, Moment, NewMessage, QueueEvent, SessionKey};
+use coord_model::{
+    Address, Awake, Effect, Fate, MessageId, Moment, NewMessage, QueueEvent, RemoteSender, Sender,
+    SessionKey,
+};
 
 use crate::effects::Effects;
 use crate::records::{LineCounts, Message, MessageState, State};
@@ -121,6 +124,9 @@ impl State {
     ) -> Option<SessionKey> {
         match event {
             QueueEvent::Sent(new) => {
+                if let Sender::Remote(RemoteSender { origin, .. }) = &new.from {
+                    self.header.from_machines.receive(origin, Fate::Accepted, at.awake);
+                }
                 self.accept(new, at);
                 return self.note_sent(&new.to);
             }
@@ -151,6 +157,16 @@ impl State {
             QueueEvent::Retried(id) => self.retry(*id, fx),
             QueueEvent::Released(id) => self.release(*id, fx),
             QueueEvent::Dropped(id) => self.drop_message(*id, fx),
+            QueueEvent::NotTaken { origin, why } => {
+                self.header.from_machines.receive(origin, Fate::Failed(why.clone()), at.awake);
+            }
+            QueueEvent::CameAgain { machine, id } => {
+                self.header.from_machines.send_again(*machine, *id);
+            }
+            QueueEvent::FateSent { machine, id, fate } => {
+                self.header.from_machines.note_sent(*machine, *id, fate);
+            }
+            QueueEvent::FateHeard { id, fate } => self.on_fate(*id, fate, at, fx),
         }
         None
     }
@@ -182,6 +198,7 @@ impl State {
         head.processed = head.processed.saturating_add(1);
         let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
         self.messages.change(id, |one| one.state = MessageState::Processed { at, until, fence });
+        self.note_fate(id, Fate::Processed);
     }
 
     fn retry(&mut self, id: MessageId, fx: &mut Effects) {
@@ -205,6 +222,7 @@ impl State {
         if self.is_free(id).is_ok() {
             let head = &mut self.header.queue;
             head.failed = head.failed.saturating_add(1);
+            self.note_fate(id, Fate::Failed("a person dropped it".into()));
             self.forget(id, fx);
             decide(id, "S4-01", "a person asked for it", "dropped", fx);
         }
@@ -217,7 +235,12 @@ impl State {
             let is_expired = message.expires.is_some_and(|expires| expires.awake <= at.awake);
             match message.state {
                 MessageState::Pending { .. } if is_expired => {
-                    self.fail_message(id, "its time (--ttl) ran out", at, fx);
+                    let remote = message.remote().map(|to| to.name.clone());
+                    let why = remote.map_or_else(
+                        || "its time (--ttl) ran out".to_string(),
+                        |name| format!("undeliverable: no word from {name} of its fate in time"),
+                    );
+                    self.fail_message(id, &why, at, fx);
                 }
                 MessageState::Pending { .. } => {
                     self.messages
@@ -290,6 +313,7 @@ impl State {
             attempts: 0,
             maybe_duplicate: false,
             last_failure: None,
+            accepted: None,
             state: MessageState::Pending { not_before: None },
         });
     }
@@ -325,6 +349,7 @@ impl State {
         let until = at.awake.plus_ms(self.header.settings.queue.failed_kept_ms);
         let reason: String = why.into();
         self.messages.change(id, |one| one.state = MessageState::Failed { at, until, reason });
+        self.note_fate(id, Fate::Failed(why.into()));
         decide(id, "S4-23", why, "failed; kept until retried or dropped", fx);
         if let Some(message) = self.messages.get(id) {
             self.request_failure_notice(message, at, fx);

@@ -5,14 +5,14 @@
 //! are deadlines, and may lie in the future. Every other time is that of something that happened.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use coord_model::{
-    Address, Awake, Background, EndReason, Host, Kind, Launch, MessageId, Moment, NeedId, NeedKind,
-    Now, PaneProof, PaneState, ProcessRef, Prompt, RegistryStatus, RequestId, Same, Screen, Sender,
-    SessionKey, SessionState, Settings, Signal, TmuxPane, Via,
+    Address, Awake, Background, EndReason, Fate, Host, Kind, Launch, MachineId, MessageId, Moment,
+    NeedId, NeedKind, Now, PaneProof, PaneState, ProcessRef, Prompt, RegistryStatus, RequestId,
+    Same, Screen, Sender, SessionKey, SessionState, Settings, Signal, TmuxPane, Via,
 };
 
 /// A deadline that time alone never reaches: an event will come instead.
@@ -153,4 +153,5 @@ pub(crate) use clocks;
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, SessionKey, ProcessRef, EndReason, Kind, Via, Background, TmuxPane, PaneProof,
     Screen, RegistryStatus, Launch, PaneState, Prompt, SessionState, Signal, MessageId, Address, Sender, Same, RequestId, NeedId, NeedKind,
+    Fate, BTreeSet<(MachineId, MessageId)>,
 );

@@ -5,7 +5,9 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Address, Awake, DeliveryPath, MessageId, Moment, Same, Sender, SessionKey};
+use coord_model::{
+    Address, Awake, DeliveryPath, MessageId, Moment, RemoteSession, Same, Sender, SessionKey,
+};
 
 use super::clocks::clocks;
 use super::protected::Protected;
@@ -51,6 +53,9 @@ pub struct Message {
     /// Why the last attempt failed.
     #[serde(default)]
     pub last_failure: Option<String>,
+    /// When the machine that it is for said that it is kept there (F-05).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Moment>,
     /// Its state.
     pub state: MessageState,
 }
@@ -144,7 +149,15 @@ impl Message {
     pub fn session(&self) -> Option<SessionKey> {
         match self.to {
             Address::Session(key) => Some(key),
-            Address::Queue(_) => None,
+            Address::Queue(_) | Address::Remote(_) => None,
+        }
+    }
+
+    /// The session of another machine that it is for, if it is.
+    pub fn remote(&self) -> Option<&RemoteSession> {
+        match &self.to {
+            Address::Remote(to) => Some(to),
+            Address::Queue(_) | Address::Session(_) => None,
         }
     }
 
@@ -228,7 +241,7 @@ impl Protected<Inbox> {
 
 clocks!(struct Message {
     id, number, to, from, is_urgent, depth, is_released, same, bytes, sent, folded, attempts, maybe_duplicate,
-    last_failure, state,
+    last_failure, accepted, state,
 } until { expires });
 
 clocks!(struct Lease { holder, since, fence, sought } until { until });

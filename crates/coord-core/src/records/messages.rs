@@ -127,8 +127,15 @@ impl Messages {
         let lines = self.indexes.lines.range(from..).filter(|(_, line)| !line.ready.is_empty());
         lines.filter_map(|(to, _)| match to {
             Address::Session(key) => Some(*key),
-            Address::Queue(_) => None,
+            Address::Queue(_) | Address::Remote(_) => None,
         })
+    }
+
+    /// The messages to other machines that could be sent now, in order for each receiver.
+    pub(crate) fn ready_for_machines(&self) -> impl Iterator<Item = &Message> {
+        let is_remote = |to: &&Address| matches!(to, Address::Remote(_));
+        let lines = self.indexes.lines.iter().rev().take_while(move |(to, _)| is_remote(to));
+        lines.flat_map(|(_, line)| line.ready.values()).filter_map(|id| self.get(*id))
     }
 
     /// How many messages of a receiver are in which state.

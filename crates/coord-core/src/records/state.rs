@@ -20,6 +20,7 @@ use super::messages::{Messages, QueueHead};
 use super::notice::Notices;
 use super::owner::OwnerId;
 use super::protected::Protected;
+use super::remote::FromMachines;
 use super::seen::SeenIds;
 use super::session::{EarlyEnd, Session};
 use super::support::Support;
@@ -101,6 +102,9 @@ pub struct Header {
     /// What people were told (N-01).
     #[serde(default)]
     pub notices: Notices,
+    /// What came from other machines (F-05).
+    #[serde(default = "Protected::initial")]
+    pub from_machines: Protected<FromMachines>,
 }
 
 /// The whole state.
@@ -429,6 +433,7 @@ fn reindex<T: Ord>(
 clocks!(struct Header {
     host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
     shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue, accounts, notices,
+    from_machines,
 } until {});
 
 clocks!(none in Counters);

@@ -52,12 +52,16 @@ pub enum Endpoint {
     GetPassphrase,
     /// A terminal is unlocked.
     PostPassphrase,
+    /// The relay asks for what is to be sent to other machines.
+    PostOutbox,
+    /// The relay brings what came from one.
+    PostInbox,
     /// The coordinator is to stop.
     PostDown,
 }
 
 /// Methods and paths. A segment in capitals stands for any one, and no path has two of them.
-pub const ROUTES: [(&str, &str, Endpoint); 28] = [
+pub const ROUTES: [(&str, &str, Endpoint); 30] = [
     ("POST", "/v1/events", Endpoint::PostEvents),
     ("POST", "/v1/requests", Endpoint::PostRequests),
     ("POST", "/v1/wake", Endpoint::PostWake),
@@ -85,6 +89,8 @@ pub const ROUTES: [(&str, &str, Endpoint); 28] = [
     ("POST", "/v1/needs/ID/decision", Endpoint::PostDecision),
     ("GET", "/v1/passphrase", Endpoint::GetPassphrase),
     ("POST", "/v1/passphrase", Endpoint::PostPassphrase),
+    ("POST", "/v1/fleet/outbox", Endpoint::PostOutbox),
+    ("POST", "/v1/fleet/inbox", Endpoint::PostInbox),
     ("POST", "/v1/down", Endpoint::PostDown),
 ];
 

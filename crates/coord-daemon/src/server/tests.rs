@@ -62,8 +62,7 @@ impl World {
             readable: Readable { root: None, named: Vec::new() },
         };
         let adapters = (sources, tools);
-        let file = paths.passphrase();
-        let world = RealWorld::start(registry, clients, adapters, programs, file, supervisor);
+        let world = RealWorld::start(registry, clients, adapters, programs, &paths, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,
@@ -118,12 +117,9 @@ impl World {
     #[track_caller]
     fn send_to(&mut self, session: &str) -> MessageId {
         let ask = coord_wire::message::Send {
-            queue: None,
             session: Some(session.to_owned()),
             text: "rebase".to_owned(),
-            key: None,
-            urgent: false,
-            ttl_ms: None,
+            ..coord_wire::message::Send::default()
         };
         let sent = self.coordinator().send(&ask, coord_model::Sender::Operator, now()).unwrap();
         MessageId::parse(&sent.id).unwrap()

@@ -3,7 +3,7 @@
 use std::io;
 
 use coord_daemon::background::{Done, Job, run};
-use coord_daemon::world::World;
+use coord_daemon::world::{Membership, World};
 use coord_host::executor::Reply;
 use coord_host::notices::Told;
 use coord_host::observer::Seen;
@@ -233,6 +233,10 @@ impl World for SharedMachine {
 
     fn local_offsets(&self, _: u64) -> Vec<LocalOffset> {
         Vec::new()
+    }
+
+    fn membership(&self) -> Result<Option<Membership>, String> {
+        Ok(self.get().membership.clone())
     }
 
     fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError> {

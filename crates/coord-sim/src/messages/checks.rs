@@ -13,7 +13,7 @@
 //! * S4-27: a session's end is told to its parent.
 
 use coord_core::{Message, MessageState, Presence, Session, State};
-use coord_model::{Address, ProcessRef, Same, Sender, SessionKey};
+use coord_model::{Address, ProcessRef, RemoteWho, Same, Sender, SessionKey};
 
 use super::sending::PROGRAM;
 use super::{Framed, framed_in};
@@ -189,6 +189,11 @@ impl Simulation {
             Sender::Operator | Sender::Coord => return true,
             Sender::Program(name) => return is_named(&format!("program:{name}")),
             Sender::Agent => return is_named("any"),
+            Sender::Remote(from) => {
+                return from.who == RemoteWho::Operator
+                    || is_named(&format!("machine:{}", from.name))
+                    || is_named("any");
+            }
             Sender::Session(id) => id,
         };
         let is_child = |child: &Session, parent: &Session| {

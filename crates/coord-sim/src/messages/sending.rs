@@ -42,7 +42,7 @@ impl Simulation {
         let key = self.random.chance(0.2).then(|| format!("key-{}", self.random.below(50)));
         let ttl_ms = self.random.chance(0.15).then(|| 1_000 * (1 + self.random.below(1_800)));
         let urgent = self.random.chance(0.3);
-        let ask = Send { queue: None, session: Some(to), text, key, urgent, ttl_ms };
+        let ask = Send { session: Some(to), text, key, urgent, ttl_ms, ..Send::default() };
         let sending = Sending { ask, from };
         if sending.ask.key.is_some() && self.random.coin() {
             let after = self.random.below(60 * SECOND);
@@ -58,7 +58,7 @@ impl Simulation {
         }
         let text = self.some_text();
         let session = Some(to.to_owned());
-        let ask = Send { queue: None, session, text, key: None, urgent: false, ttl_ms: None };
+        let ask = Send { session, text, ..Send::default() };
         let from = Sender::Session(from.to_owned());
         let after = self.random.below(5 * SECOND);
         self.at(after, What::Sends(Box::new(Sending { ask, from })));

@@ -36,6 +36,7 @@ pub(super) fn letter(value: &Value) -> Result<Letter> {
     });
     let ask = Send {
         queue: None,
+        remote: None,
         session: Some(to.to_owned()),
         text: fields.needed("text", fields.text("text"))?.to_owned(),
         key: fields.text("key")?.map(str::to_owned),

@@ -13,7 +13,7 @@ const ALLOWED: [Arrows; 22] = [
     ("coord-hook", &["coord-model", "coord-wire"], &[]),
     ("coord-notice", &["coord-core", "coord-model", "coord-wire"], &["coord-tests"]),
     ("coord-store", &["coord-model", "coord-wire"], &["coord-testkit"]),
-    ("coord-fleet", &["coord-model"], &["coord-testkit"]),
+    ("coord-fleet", &["coord-model", "coord-wire"], &["coord-testkit"]),
     ("coord-testkit", &["coord-fleet", "coord-model", "coord-store"], &[]),
     ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
@@ -29,6 +29,7 @@ const ALLOWED: [Arrows; 22] = [
         &[
             "coord-config",
             "coord-core",
+            "coord-fleet",
             "coord-host",
             "coord-model",
             "coord-screen",

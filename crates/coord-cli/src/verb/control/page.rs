@@ -238,14 +238,8 @@ fn send_message(
     if is_dry {
         return Ok(said(true, &[]));
     }
-    let message = Send {
-        queue: None,
-        session: Some(session.to_owned()),
-        text: text.to_owned(),
-        key: None,
-        urgent: false,
-        ttl_ms: None,
-    };
+    let message =
+        Send { session: Some(session.to_owned()), text: text.to_owned(), ..Send::default() };
     let sent = queue::hand_in(&message, context)?;
     Ok(said(true, &[queue::words(&sent)]))
 }

@@ -69,7 +69,7 @@ pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), 
     };
     let text = text(&args.text)?;
     let (key, urgent, ttl_ms) = (args.key.clone(), args.urgent, args.ttl);
-    let sent = hand_in(&Send { queue, session, text, key, urgent, ttl_ms }, context)?;
+    let sent = hand_in(&Send { queue, session, remote: None, text, key, urgent, ttl_ms }, context)?;
     let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
     let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
     tell(&Sent { state: fate.state.clone(), because: None, ..sent }, args.json)?;

@@ -1,0 +1,103 @@
+//! What the relay and the coordinator say to each other over the socket (F-05).
+
+use coord_model::{Fate, MachineId, MessageId, RemoteSession, RemoteWho};
+use serde::{Deserialize, Serialize};
+
+/// The body of `POST /v1/fleet/outbox`: the relay asks for what is to be sent. It asks only while it can send.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutboxAsk {
+    /// The fates that were sent since it asked last.
+    pub sent: Vec<SentFate>,
+    /// Whether it takes messages and fates now; otherwise it only wants to know how far the journal is durable.
+    pub takes: bool,
+}
+
+/// The answer to [`OutboxAsk`], once the leases of its messages are durable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outbox {
+    /// The newest record of the journal that is durable.
+    pub durable: u64,
+    /// Messages to send.
+    pub messages: Vec<OutgoingMessage>,
+    /// Fates to send.
+    pub fates: Vec<SentFate>,
+}
+
+/// A message to another machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutgoingMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// The session that it is for.
+    pub to: RemoteSession,
+    /// Its number among all messages of this machine.
+    pub number: u64,
+    /// Who sent it.
+    pub who: RemoteWho,
+    /// Whether it is delivered before those that are not urgent.
+    pub urgent: bool,
+    /// How many messages led to it (H-21).
+    pub depth: u32,
+    /// How long it lives from now on, milliseconds.
+    pub ttl_ms: u64,
+    /// The fence of the relay's lease.
+    pub fence: u64,
+    /// Its text.
+    pub text: String,
+}
+
+/// The fate of a message that came from another machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFate {
+    /// The machine that it came from.
+    pub machine: MachineId,
+    /// The message's id there.
+    pub id: MessageId,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// The body of `POST /v1/fleet/inbox`: an item that arrived, sealed as it came. The coordinator believes the seal alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InboxItem {
+    /// What it is.
+    pub kind: ItemKind,
+    /// The sealed item.
+    pub sealed: String,
+    /// How long ago the engine stored it, milliseconds, by the engine's clock.
+    pub age_ms: u64,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// A message to a session of this machine.
+    Message,
+    /// The fate of a message that this machine sent.
+    Fate,
+}
+
+/// The answer to [`InboxItem`], once what it says is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboxAnswer {
+    /// What becomes of the item.
+    pub verdict: ItemVerdict,
+    /// Why, if it is not kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// What becomes of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemVerdict {
+    /// It is known here, durably.
+    Kept,
+    /// It will never be taken.
+    Refused,
+    /// It cannot be taken now.
+    Later,
+}
