@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_missing_permission_is_read_from_the_servers_words() {
-        let read = |text| refusal(text).map(|one| (one.subject, one.what));
+        let read = |text: &str| refusal(text).map(|one| (one.subject, one.what));
         let violation = "nats: Permissions Violation for ";
         for (end, subject, what) in [
             ("Publish to \"a.b\"", "a.b", "publish"),
