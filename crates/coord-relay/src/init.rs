@@ -216,8 +216,8 @@ fn streams(limits: &Limits) -> [Value; 5] {
     });
     [
         stream(JOURNAL, "coord.v1.journal.*", limits.journal_bytes, journal),
-        queue(MESSAGES, "coord.v1.msg.*.*.*", limits.message_bytes),
-        queue(FATES, "coord.v1.fate.*.*", limits.fate_bytes),
+        queue(MESSAGES, "coord.v1.msg.>", limits.message_bytes),
+        queue(FATES, "coord.v1.fate.>", limits.fate_bytes),
         bucket(SESSIONS, limits.state_bytes),
         bucket(HOSTS, limits.state_bytes),
     ]

@@ -2,6 +2,7 @@
 
 use core::error::Error;
 use core::fmt;
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -105,6 +106,11 @@ impl Link {
     pub(crate) async fn open(settings: &Settings, owner: &str) -> Result<Self, EngineError> {
         let addresses = settings.check().map_err(|error| EngineError::Other(error.to_string()))?;
         let is_encrypted = Settings::is_encrypted(&addresses);
+        // The client's own errors do not say which file it is.
+        for path in [&settings.ca, &settings.cert, &settings.key].into_iter().flatten() {
+            let failed = |error| EngineError::Other(format!("{}: {error}", path.display()));
+            File::open(path).map_err(failed)?;
+        }
         let shared = Arc::new(Shared {
             status: watch::Sender::default(),
             refusals: broadcast::Sender::new(REFUSALS_MAX),

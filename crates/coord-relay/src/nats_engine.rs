@@ -3,10 +3,11 @@
 use async_nats::{HeaderMap, StatusCode};
 use coord_fleet::{Delivery, Engine, EngineError, Held, Parcel, Settled, StateKey, Watched};
 use coord_model::MachineId;
+use serde_json::{Value, json};
 
 use crate::nats::Link;
 use crate::nats_inbox::Inbox;
-use crate::nats_names::{self, JOURNAL};
+use crate::nats_names::{self, JOURNAL, SESSIONS, bucket_stream};
 use crate::nats_request::{header, is_status};
 use crate::nats_watch::Watch;
 
@@ -30,13 +31,29 @@ impl NatsEngine {
     pub(crate) fn new(link: Link, machine: MachineId) -> Self {
         Self { link, machine, watch: None, inbox: Inbox::default() }
     }
+
+    /// Why nobody said what is held. A request for a batch of a stream that is not there gets no answer at all, so it is
+    /// asked for something of which the server says that it is not there.
+    async fn unheld(&self, why: String) -> EngineError {
+        let subject = format!("STREAM.INFO.{}", bucket_stream(SESSIONS));
+        match self.link.api::<Value>(&subject, &json!({})).await {
+            Ok(Err(error)) => EngineError::Other(format!(
+                "{}: set it up with `coord fleet init`",
+                error.description
+            )),
+            Ok(Ok(_)) | Err(_) => EngineError::Unreachable(why),
+        }
+    }
 }
 
 impl Engine for NatsEngine {
     async fn held(&mut self) -> Result<Option<Held>, EngineError> {
         let own = nats_names::journal(self.machine);
         let subject = format!("$JS.API.DIRECT.GET.{JOURNAL}.{own}");
-        let answer = self.link.request(&subject, Vec::new(), None).await?;
+        let answer = match self.link.request(&subject, Vec::new(), None).await {
+            Err(EngineError::Unreachable(why)) => return Err(self.unheld(why).await),
+            answer => answer?,
+        };
         if is_status(&answer, StatusCode::NOT_FOUND) {
             return Ok(None);
         }
