@@ -10,6 +10,7 @@ pub mod coord;
 pub mod fake_api;
 pub mod home;
 pub mod machine;
+pub mod nats;
 pub mod netns;
 pub mod place;
 pub mod previous;

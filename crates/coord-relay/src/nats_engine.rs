@@ -1,0 +1,114 @@
+//! The six calls on a connection.
+
+use async_nats::{HeaderMap, StatusCode};
+use coord_fleet::{Delivery, Engine, EngineError, Held, Parcel, Settled, StateKey, Watched};
+use coord_model::MachineId;
+use serde_json::{Value, json};
+
+use crate::nats::Link;
+use crate::nats_inbox::Inbox;
+use crate::nats_names::{self, JOURNAL, SESSIONS, bucket_stream};
+use crate::nats_request::{header, is_status};
+use crate::nats_watch::Watch;
+
+/// A machine's engine on its connection. A clone shares the connection, and begins its looks and its inbox anew: the tokens of
+/// one engine mean nothing to another.
+#[derive(Debug)]
+pub struct NatsEngine {
+    link: Link,
+    machine: MachineId,
+    watch: Option<Watch>,
+    inbox: Inbox,
+}
+
+impl Clone for NatsEngine {
+    fn clone(&self) -> Self {
+        Self::new(self.link.clone(), self.machine)
+    }
+}
+
+impl NatsEngine {
+    pub(crate) fn new(link: Link, machine: MachineId) -> Self {
+        Self { link, machine, watch: None, inbox: Inbox::default() }
+    }
+
+    /// Why nobody said what is held. A request for a batch of a stream that is not there gets no answer at all, so it is
+    /// asked for something of which the server says that it is not there.
+    async fn unheld(&self, why: String) -> EngineError {
+        let subject = format!("STREAM.INFO.{}", bucket_stream(SESSIONS));
+        match self.link.api::<Value>(&subject, &json!({})).await {
+            Ok(Err(error)) => EngineError::Other(format!(
+                "{}: set it up with `coord fleet init`",
+                error.description
+            )),
+            Ok(Ok(_)) | Err(_) => EngineError::Unreachable(why),
+        }
+    }
+}
+
+impl Engine for NatsEngine {
+    async fn held(&mut self) -> Result<Option<Held>, EngineError> {
+        let own = nats_names::journal(self.machine);
+        let subject = format!("$JS.API.DIRECT.GET.{JOURNAL}.{own}");
+        let answer = match self.link.request(&subject, Vec::new(), None).await {
+            Err(EngineError::Unreachable(why)) => return Err(self.unheld(why).await),
+            answer => answer?,
+        };
+        if is_status(&answer, StatusCode::NOT_FOUND) {
+            return Ok(None);
+        }
+        let place = header(&answer, "Nats-Sequence").and_then(|place| place.parse().ok());
+        let Some(place) = place else {
+            let why = answer.description.unwrap_or_else(|| "it has no place".to_owned());
+            return Err(EngineError::Other(format!("the newest batch is not understood: {why}")));
+        };
+        Ok(Some(Held { place, bytes: answer.payload.to_vec() }))
+    }
+
+    async fn append(&mut self, batch: &[u8], after: u64) -> Result<u64, EngineError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Stream", JOURNAL);
+        headers.insert("Nats-Expected-Last-Subject-Sequence", after.to_string());
+        let subject = nats_names::journal(self.machine);
+        self.link.publish(&subject, batch.to_vec(), Some(headers)).await
+    }
+
+    async fn put_state(&mut self, key: &StateKey, value: Option<&[u8]>) -> Result<(), EngineError> {
+        let removed = || {
+            let mut headers = HeaderMap::new();
+            headers.insert("KV-Operation", "DEL");
+            headers
+        };
+        let headers = value.is_none().then(removed);
+        let bytes = value.unwrap_or_default().to_vec();
+        self.link.publish(&nats_names::key(key), bytes, headers).await.map(|_| ())
+    }
+
+    async fn watch(&mut self) -> Result<Watched, EngineError> {
+        if let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_current(&self.link)) {
+            let changes = watch.changes(&self.link).await;
+            // A look that failed begins anew.
+            return match changes {
+                Ok(changes) => Ok(Watched { is_whole: false, changes }),
+                Err(error) => {
+                    self.watch = None;
+                    Err(error)
+                }
+            };
+        }
+        self.watch = None;
+        let (watch, changes) = Watch::begin(&self.link).await?;
+        self.watch = Some(watch);
+        Ok(Watched { is_whole: true, changes })
+    }
+
+    async fn inbox(&mut self, settled: Vec<Settled>) -> Result<Vec<Delivery>, EngineError> {
+        self.inbox.settle(&self.link, settled).await?;
+        self.inbox.take(&self.link, self.machine).await
+    }
+
+    async fn send(&mut self, parcel: &Parcel) -> Result<(), EngineError> {
+        let subject = nats_names::parcel(self.machine, parcel);
+        self.link.publish(&subject, parcel.bytes.clone(), None).await.map(|_| ())
+    }
+}
