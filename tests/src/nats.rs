@@ -80,6 +80,23 @@ impl NatsServer {
         self.running.take().expect("it is running").kill();
     }
 
+    /// Makes it hang: its connections stay open, and nothing is answered.
+    #[track_caller]
+    pub fn hang(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after it hung.
+    #[track_caller]
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        self.running.as_ref().expect("it is running").signal(signal);
+    }
+
     /// Starts it on the same port, with what its disk holds.
     #[track_caller]
     pub fn start_again(&mut self) {
@@ -116,7 +133,7 @@ impl NatsServer {
         self.configure();
         let reloads = |server: &Self| server.log().matches("Reloaded server configuration").count();
         let before = reloads(self);
-        self.running.as_ref().expect("it is running").signal(Signal::HUP);
+        self.signal(Signal::HUP);
         wait_until("the NATS server reloads its configuration", || {
             if before < reloads(self) { Ok(()) } else { Err(self.log()) }
         });

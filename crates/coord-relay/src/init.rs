@@ -326,10 +326,18 @@ fn difference(asked: &Value, there: &Map<String, Value>) -> Option<(String, Stri
     let asked = asked.as_object()?;
     asked.iter().find_map(|(field, asked)| {
         let there = there.get(field).unwrap_or(&Value::Null);
-        // A server leaves out what is empty.
-        let is_same = there == asked || (is_empty(there) && is_empty(asked));
-        (!is_same).then(|| (field.clone(), asked.to_string(), there.to_string()))
+        (!is_same(asked, there)).then(|| (field.clone(), asked.to_string(), there.to_string()))
     })
+}
+
+/// A server leaves out what is empty, and newer ones add entries of their own to an object.
+fn is_same(asked: &Value, there: &Value) -> bool {
+    match (asked, there) {
+        (Value::Object(asked), Value::Object(there)) => asked
+            .iter()
+            .all(|(name, asked)| is_same(asked, there.get(name).unwrap_or(&Value::Null))),
+        _ => there == asked || (is_empty(there) && is_empty(asked)),
+    }
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -356,5 +364,46 @@ mod tests {
         let ignored = there(json!({"name": "A", "max_age": 5}));
         let (field, asked, there) = difference(&asked, &ignored).unwrap();
         assert_eq!((&*field, &*asked, &*there), ("compression", "\"s2\"", "null"));
+    }
+
+    /// F-01: asked of a real server, with fields that 2.9 ignores: it creates the stream and the consumer, and reports success.
+    #[test]
+    fn f_01_a_field_that_the_server_ignores_is_named() {
+        use coord_tests::nats::{Encryption, NatsServer, Users};
+
+        let login = crate::login::Login::new().unwrap();
+        let administrator = login.public_key().to_owned();
+        let server =
+            NatsServer::start(Encryption::Tls, Users { administrator, others: Vec::new() });
+        let settings = Settings {
+            url: server.url(),
+            login_seed: login.seed().to_owned(),
+            ca: Some(server.ca()),
+            cert: None,
+            key: None,
+        };
+        let stream = json!({"name": "S", "subjects": ["s.>"], "metadata": {"made": "by a test"}});
+        let consumer = json!({"name": "c", "durable_name": "c", "filter_subjects": ["s.a", "s.b"]});
+        let body = json!({"stream_name": "S", "config": consumer, "action": "create"});
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (version, found) = runtime.block_on(async {
+            let mut setup = Setup::open(&settings).await.unwrap();
+            let version = setup.report.server_version.clone().unwrap();
+            let of_stream = setup.stream(&stream).await;
+            let [info, create] = ["INFO.S.c", "CREATE.S.c"].map(|end| format!("CONSUMER.{end}"));
+            let of_consumer = setup.ensure("S/c", &consumer, &info, &create, &body).await;
+            (version, [of_stream, of_consumer])
+        });
+        if !version.starts_with("2.9.") {
+            assert_eq!(found, [Ok(()), Ok(())]);
+            return;
+        }
+        for (found, field) in found.into_iter().zip(["metadata", "filter_subjects"]) {
+            let error = found.unwrap_err();
+            let text = error.to_string();
+            let InitError::Different(found) = error else { panic!("{text}") };
+            assert_eq!((&*found.field, found.is_new, found.needs), (field, true, Some("2.10")));
+            assert!(text.contains("needs server 2.10") && text.contains(&version), "{text}");
+        }
     }
 }

@@ -79,7 +79,8 @@ impl Connection {
         self.link.status()
     }
 
-    /// Changes whenever the connection breaks or comes back, and with every error that the server reports.
+    /// Changes whenever the connection breaks or comes back, and with every error that the server reports. The server's
+    /// version in it is that of the first connection; [`Connection::status`] has the newest one.
     pub fn changes(&self) -> watch::Receiver<Status> {
         self.link.shared.status.subscribe()
     }

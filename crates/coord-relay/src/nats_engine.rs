@@ -51,7 +51,9 @@ impl Engine for NatsEngine {
         let own = nats_names::journal(self.machine);
         let subject = format!("$JS.API.DIRECT.GET.{JOURNAL}.{own}");
         let answer = match self.link.request(&subject, Vec::new(), None).await {
-            Err(EngineError::Unreachable(why)) => return Err(self.unheld(why).await),
+            Err(EngineError::Unreachable(why)) if self.link.status().is_up => {
+                return Err(self.unheld(why).await);
+            }
             answer => answer?,
         };
         if is_status(&answer, StatusCode::NOT_FOUND) {

@@ -20,10 +20,8 @@ fn f_04_a_killed_server_is_found_again_with_what_it_holds() {
     let mut changes = connection.changes();
     fleet.server.kill();
     fleet.run(changes.wait_for(|status| !status.is_up)).unwrap();
-    for _ in 0..2 {
-        let down = fleet.run(engine.held());
-        assert!(matches!(down, Err(EngineError::Unreachable(_))), "{down:?}");
-    }
+    let down = fleet.run(engine.held());
+    assert!(matches!(down, Err(EngineError::Unreachable(_))), "{down:?}");
     let down = fleet.run(engine.watch());
     assert!(matches!(down, Err(EngineError::Unreachable(_))), "{down:?}");
     let down = fleet.run(engine.inbox(Vec::new()));
@@ -52,6 +50,40 @@ fn f_07_what_waits_for_a_killed_server_hears_of_it() {
         tokio::join!(engine.watch(), kill)
     });
     assert!(matches!(watched, Err(EngineError::Unreachable(_))), "{watched:?}");
+}
+
+/// F-07: a server that hangs answers nothing, which is said soon, and it is found again.
+#[test]
+fn f_07_a_server_that_hangs_is_unreachable() {
+    let fleet = Fleet::start(1);
+    let connection = fleet.connection(0);
+    let mut engine = connection.engine();
+    let mut changes = connection.changes();
+    fleet.run(engine.watch()).unwrap();
+    fleet.server.hang();
+    let hanging = fleet.run(engine.append(b"batch", 0));
+    assert!(matches!(hanging, Err(EngineError::Unreachable(_))), "{hanging:?}");
+    fleet.run(changes.wait_for(|status| !status.is_up)).unwrap();
+    fleet.server.go_on();
+    fleet.run(changes.wait_for(|status| status.is_up)).unwrap();
+    // The batch may have arrived in the end, as the engine says it may.
+    let held = fleet.run(engine.held()).unwrap();
+    let after = held.map_or(0, |held| held.place);
+    fleet.run(engine.append(b"next", after)).unwrap();
+    assert!(fleet.run(engine.watch()).unwrap().is_whole);
+}
+
+/// F-04: a batch may be as large as a sealed text may be; what the server does not take is said at once.
+#[test]
+fn f_04_a_batch_may_be_as_large_as_a_sealed_text() {
+    let fleet = Fleet::start(1);
+    let mut engine = fleet.engine(0);
+    let largest = vec![b'x'; coord_fleet::sealed::TEXT_BYTES_MAX + 1024];
+    let place = fleet.run(engine.append(&largest, 0)).unwrap();
+    let held = fleet.run(engine.held()).unwrap().unwrap();
+    assert_eq!((held.place, held.bytes), (place, largest));
+    let beyond = fleet.run(engine.append(&vec![b'x'; 1 << 20], place));
+    assert!(matches!(beyond, Err(EngineError::Other(_))), "{beyond:?}");
 }
 
 /// F-04: a server that lost everything holds nothing, and says so by what it does not know.
@@ -108,7 +140,7 @@ fn f_07_a_full_queue_is_named() {
     );
     // The journal goes on, and forgets the oldest batches instead.
     let mut place = 0;
-    for _ in 0..20 {
+    for _ in 0..60 {
         place = fleet.run(engine.append(&vec![b'x'; 100_000], place)).unwrap();
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Fleet {
 /// Limits that a test reaches soon.
 pub(crate) fn limits() -> Limits {
     Limits {
-        journal_bytes: 1 << 20,
+        journal_bytes: 4 << 20,
         message_bytes: 64 << 10,
         fate_bytes: 64 << 10,
         state_bytes: 1 << 20,
