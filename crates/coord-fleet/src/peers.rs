@@ -71,6 +71,9 @@ pub struct Peer {
     pub beat: Beat,
     /// When it was heard: this machine's CLOCK_BOOTTIME, milliseconds.
     pub heard_ms: u64,
+    /// Whether it came live, so that it was heard when it was said.
+    #[serde(skip)]
+    is_live: bool,
     /// How far its clock is ahead of the engine's, milliseconds.
     pub skew_ms: i64,
     /// Its sessions, by their ids.
@@ -115,6 +118,11 @@ impl Peers {
         std::mem::take(&mut self.changed).into_iter()
     }
 
+    /// The engine's clock, if it is known, at a time of CLOCK_BOOTTIME: milliseconds since 1970.
+    pub fn engine_ms(&self, now_ms: u64) -> Option<u64> {
+        self.engine_ahead_ms.map(|ahead| ahead.saturating_add(now_ms))
+    }
+
     /// Takes in what a look found at a time of CLOCK_BOOTTIME. Returns what was not believed.
     pub fn take_in(&mut self, watched: Watched, now_ms: u64) -> Vec<Refused> {
         if watched.is_whole {
@@ -122,23 +130,39 @@ impl Peers {
             self.by_id.clear();
             self.early.clear();
         }
-        if let Some(newest) = watched.changes.iter().map(|change| change.stored_ms).max()
-            && (!watched.is_whole || self.engine_ahead_ms.is_none())
-        {
-            self.engine_ahead_ms = Some(newest.saturating_sub(now_ms));
-        }
+        self.compare_clocks(&watched, now_ms);
+        let is_live = !watched.is_whole;
         let mut refused = Vec::new();
         for change in watched.changes {
             let machine = change.key.machine;
             self.changed.insert(machine);
-            if let Err(why) = self.change(change, now_ms) {
+            if let Err(why) = self.change(change, now_ms, is_live) {
                 refused.push(Refused { machine, why });
             }
         }
         refused
     }
 
-    fn change(&mut self, change: Change, now_ms: u64) -> Result<(), Unsealed> {
+    /// Compares the engine's clock with this machine's. A change that comes live was stored just now; the newest of what was
+    /// there before may be old, and what follows from it is put right as soon as something comes live.
+    fn compare_clocks(&mut self, watched: &Watched, now_ms: u64) {
+        let newest = watched.changes.iter().map(|change| change.stored_ms).max();
+        let Some(ahead_ms) = newest.map(|newest| newest.saturating_sub(now_ms)) else { return };
+        match self.engine_ahead_ms {
+            Some(_) if watched.is_whole => (),
+            None => self.engine_ahead_ms = Some(ahead_ms),
+            Some(before_ms) => {
+                self.engine_ahead_ms = Some(ahead_ms);
+                let older_ms = ahead_ms.saturating_sub(before_ms);
+                for (machine, peer) in self.by_id.iter_mut().filter(|(_, peer)| !peer.is_live) {
+                    peer.heard_ms = peer.heard_ms.saturating_sub(older_ms);
+                    self.changed.insert(*machine);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change, now_ms: u64, is_live: bool) -> Result<(), Unsealed> {
         let machine = change.key.machine;
         match (change.key.session, change.value) {
             (Some(session), None) => {
@@ -168,30 +192,20 @@ impl Peers {
                 let heard_ms = now_ms.saturating_sub(age_ms);
                 let skew_ms =
                     beat.at_ms.cast_signed().saturating_sub(change.stored_ms.cast_signed());
-                self.beat(machine, key, beat, heard_ms, skew_ms);
+                let (early, other) = std::mem::take(&mut self.early)
+                    .into_iter()
+                    .partition(|((of, _), _)| *of == machine);
+                self.early = other;
+                let early: BTreeMap<(MachineId, String), SessionState> = early;
+                let sessions = match self.by_id.remove(&machine) {
+                    Some(before) => before.sessions,
+                    None => early.into_iter().map(|((_, session), one)| (session, one)).collect(),
+                };
+                let peer = Peer { key, beat, heard_ms, is_live, skew_ms, sessions };
+                self.by_id.insert(machine, peer);
             }
         }
         Ok(())
-    }
-
-    fn beat(
-        &mut self,
-        machine: MachineId,
-        key: PublicKey,
-        beat: Beat,
-        heard_ms: u64,
-        skew_ms: i64,
-    ) {
-        if let Some(peer) = self.by_id.get_mut(&machine) {
-            (peer.beat, peer.heard_ms, peer.skew_ms) = (beat, heard_ms, skew_ms);
-            return;
-        }
-        let early = std::mem::take(&mut self.early);
-        let (own, other) = early.into_iter().partition(|((of, _), _)| *of == machine);
-        self.early = other;
-        let own: BTreeMap<(MachineId, String), SessionState> = own;
-        let sessions = own.into_iter().map(|((_, session), state)| (session, state)).collect();
-        self.by_id.insert(machine, Peer { key, beat, heard_ms, skew_ms, sessions });
     }
 }
 

@@ -7,6 +7,7 @@
 //! It speaks the requests of JetStream itself, on `async-nats`'s plain client: every request goes one way, which joins
 //! the server's refusals to the requests that they refuse, and every answer is read the same from all versions of the server.
 
+mod history;
 pub mod init;
 pub mod login;
 mod nats;
@@ -17,8 +18,15 @@ mod nats_names;
 mod nats_request;
 mod nats_watch;
 pub mod permissions;
+mod relay;
 mod settings;
+mod source;
+mod views;
 
+pub use history::{Selected, Selection};
 pub use nats::{Connection, ServerError, Status};
 pub use nats_engine::NatsEngine;
+pub use relay::{Options, run};
 pub use settings::{Settings, SettingsError};
+pub use source::{Source, Watch};
+pub use views::PeerFile;

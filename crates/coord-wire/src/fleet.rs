@@ -101,3 +101,39 @@ pub enum ItemVerdict {
     /// It cannot be taken now.
     Later,
 }
+
+/// What the relay says of itself, in a file that people's commands read (F-01, F-07).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayStatus {
+    /// The relay's process.
+    pub pid: u32,
+    /// When this was written, milliseconds since 1970.
+    pub at_ms: u64,
+    /// The server's address.
+    pub url: String,
+    /// Whether the link is up.
+    pub is_up: bool,
+    /// Since when it is up, or down, milliseconds since 1970.
+    pub since_ms: u64,
+    /// The server's version.
+    pub server_version: Option<String>,
+    /// The last error that the server reported, or that kept the link down.
+    pub last_error: Option<String>,
+    /// The last record that the server holds of this machine's journal.
+    pub held_through: Option<u64>,
+    /// The newest record that is durable here.
+    pub durable: u64,
+    /// How often publishing continued at an earlier record, because the server had lost some.
+    pub rewinds: u64,
+    /// Another machine publishes under this one's identity: why that is known. Nothing is published any more (F-07).
+    pub duplicate: Option<String>,
+    /// What is not done at the moment, and why: the server's limits and permissions.
+    pub troubles: Vec<String>,
+    /// Items that were refused, and why the last one was.
+    pub refused: u64,
+    /// Why the last one was refused.
+    pub last_refusal: Option<String>,
+    /// How far this machine's clock is ahead of the server's, milliseconds.
+    pub skew_ms: Option<i64>,
+}

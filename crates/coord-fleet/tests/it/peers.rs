@@ -89,4 +89,11 @@ fn f_07_the_age_of_a_beat_follows_no_other_machines_clock() {
     assert_eq!(first.skew_ms, (hour_ms + 60_000).cast_signed());
     assert_eq!(second.skew_ms, -hour_ms.cast_signed());
     assert!(SILENT_MS < 5 * 60_000 - first.heard_ms);
+    // All that was there was old: what comes live shows how old.
+    let live = keys(3);
+    let later_ms = engine_ms + hour_ms;
+    peers.take_in(changed(vec![beat(&live, later_ms, later_ms)]), 6 * 60_000);
+    let [first, second] = [&peers.all()[&one.machine()], &peers.all()[&other.machine()]];
+    assert_eq!(peers.all()[&live.machine()].heard_ms, 6 * 60_000);
+    assert_eq!((first.heard_ms, second.heard_ms), (0, 0), "an hour ago, before this boot");
 }
