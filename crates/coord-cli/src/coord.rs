@@ -53,6 +53,7 @@ Set up
   up, down     Start the coordinator in the background, or stop it
   serve        Run the coordinator in the foreground
   service      Run the coordinator as a user service, from login on
+  fleet        See and reach the sessions of several machines
   doctor       Check everything that coord needs; each finding names its remedy
   config       Show or check the configuration
   plugin       Make a Claude Code plugin that names the installed hooks
@@ -139,6 +140,8 @@ enum Verb {
     Uninstall(verb::install::UninstallArgs),
     /// Run the coordinator as a user service, from login on
     Service(verb::service::Args),
+    /// See and reach the sessions of several machines
+    Fleet(verb::fleet::Args),
     /// Make a Claude Code plugin that names the installed hooks
     Plugin(verb::install::PluginArgs),
     /// Show or check the configuration
@@ -254,6 +257,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Uninstall(args) => {
                 verb::install::run_uninstall(&args, &context).map_err(Failure::from)
             }
+            Verb::Fleet(args) => verb::fleet::run(&args, &context),
             Verb::Service(args) => verb::service::run(&args, &context),
             Verb::Plugin(args) => verb::install::run_plugin(&args, &context).map_err(Failure::from),
             Verb::Config(args) => verb::config::run(&args, &context),

@@ -3,6 +3,7 @@
 //! covers that (H-22). One file per verb.
 
 mod client;
+mod config_edit;
 mod context;
 mod control;
 mod coord;

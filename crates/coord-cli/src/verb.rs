@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod fleet;
 pub(crate) mod go;
 pub(crate) mod help;
 pub(crate) mod inspect;

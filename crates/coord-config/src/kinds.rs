@@ -228,7 +228,7 @@ impl Kind for Texts {
 
 /// A text that is not empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text(pub(crate) String);
+pub struct Text(pub String);
 
 impl Kind for Text {
     fn takes() -> String {

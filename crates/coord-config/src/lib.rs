@@ -20,13 +20,13 @@ use coord_model::{ConfigChange, Mode, Settings};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use error::ConfigError;
 use error::{Place, line_of};
-pub use kinds::{Count, Ms, Paths, Percent, PromptBy, Texts, Wake, Word, duration_ms};
-pub use notice_kinds::{Delays, Hours, NoticeKinds};
+pub use kinds::{Count, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word, duration_ms};
+pub use notice_kinds::{AbsolutePath, Delays, Hours, NoticeKinds};
 use serde::Deserialize as _;
 use tables::{AgentTable, ChannelTable, Keys as _};
 pub use tables::{
-    Approvals, Config, Hooks, Log, Loop, Notice, Queue, Quota, Recovery, Run, Stall, Store, TABLES,
-    Tracking,
+    Approvals, Config, Fleet, Hooks, Log, Loop, Notice, Queue, Quota, Recovery, Run, Stall, Store,
+    TABLES, Tracking,
 };
 use toml::de::{DeTable, DeValue, Deserializer};
 

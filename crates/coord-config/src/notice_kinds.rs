@@ -29,7 +29,7 @@ impl Kind for Flag {
 
 /// An absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AbsolutePath(pub(crate) String);
+pub struct AbsolutePath(pub String);
 
 impl Kind for AbsolutePath {
     fn takes() -> String {

@@ -147,6 +147,20 @@ config! {
         background: Flag => settings.background_answers;
     }
 
+    /// The fleet of machines that this one belongs to (`coord fleet join` writes it). Without `url`, nothing connects.
+    "fleet" fleet: Fleet {
+        /// A file with the certificate authorities that may vouch for the server, as PEM; an absolute path. Without it, those that the system trusts.
+        ca: Option<AbsolutePath> = None;
+        /// A file with this machine's certificate, as PEM, if the server asks for one; an absolute path.
+        cert: Option<AbsolutePath> = None;
+        /// The file with the certificate's key, as PEM; an absolute path.
+        key: Option<AbsolutePath> = None;
+        /// The name under which other machines show this one; the host name if left out.
+        name: Option<Text> = None;
+        /// The address of the NATS server: `tls://HOST:PORT`, or `nats://` on this machine itself; several of one cluster are separated by commas.
+        url: Option<Text> = None;
+    }
+
     /// Reserved: no key yet.
     "hooks" hooks: Hooks {}
 

@@ -44,6 +44,11 @@ impl<W: World> Coordinator<W> {
         if old.mode() != Mode::Observe && self.mode() == Mode::Observe {
             self.discard_actions("recovery.mode changed", now);
         }
+        if old.fleet != self.config.fleet {
+            // It reads the configuration when it starts.
+            self.world.keep_relay(false);
+            self.keep_relay();
+        }
         self.shares.set_tools_per_minute(self.config.store.tool_events_per_minute.0);
         self.config_changed =
             Some((now.wall_ms, changes.iter().map(ToString::to_string).collect()));
@@ -55,6 +60,12 @@ impl<W: World> Coordinator<W> {
         if let Some(config) = self.config_waits.take() {
             self.on_config(Ok(config), now);
         }
+    }
+
+    /// Runs the relay if the configuration names a server (F-10).
+    pub(crate) fn keep_relay(&mut self) {
+        let is_wanted = self.config.fleet.url.is_some();
+        self.world.keep_relay(is_wanted);
     }
 
     /// Shows people the keys whose new values need a restart.

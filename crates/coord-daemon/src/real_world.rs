@@ -1,5 +1,6 @@
 //! Implements [`World`] for this machine, with one adapter for each kind of observation and action.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash, V
 use coord_host::registry::{Change, Found, Readable};
 use coord_host::registry_reader::{RegistryReader, RegistryWish};
 use coord_host::registry_watch::RegistryWatch;
+use coord_host::relay::Relay;
 use coord_host::shutdown::Root;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
@@ -56,6 +58,7 @@ pub(crate) struct RealWorld<D: Disk> {
     fleet_allow: PathBuf,
     verifier: Verifier,
     background: Background<D>,
+    relay: Relay,
     supervisor: Supervisor,
     root: Root,
 }
@@ -68,6 +71,7 @@ impl<D: Disk> RealWorld<D> {
         (sources, tools): (Sources, Tools),
         programs: Programs,
         paths: &Paths,
+        relay: Option<Vec<OsString>>,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
         let asker = tools.asker.another();
@@ -90,6 +94,7 @@ impl<D: Disk> RealWorld<D> {
             fleet_allow: paths.fleet_allow(),
             verifier: Verifier::start(&supervisor)?,
             background: Background::start(&supervisor)?,
+            relay: Relay::start(relay, &supervisor)?,
             supervisor,
             root: Root::default(),
         })
@@ -254,6 +259,10 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset> {
         local_clock::offsets(wall_ms)
+    }
+
+    fn keep_relay(&mut self, is_wanted: bool) {
+        self.relay.keep(is_wanted);
     }
 
     fn membership(&self) -> Result<Option<Membership>, String> {

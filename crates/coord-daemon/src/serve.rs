@@ -99,11 +99,13 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let clients = clients(&config, &paths);
     let registry = poll.registry().try_clone()?;
-    let world = RealWorld::start(registry, clients, adapters, programs, &paths, supervisor)?;
+    let relay = relay_command(root.as_ref(), &paths);
+    let world = RealWorld::start(registry, clients, adapters, programs, &paths, relay, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
     coordinator.conditions.found_at_start(findings);
+    coordinator.keep_relay();
     for config_dir in &registries {
         coordinator.know_config_dir(&config_dir.to_string_lossy());
     }
@@ -191,6 +193,16 @@ fn programs(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> Programs 
     let named = config.tracking.tmux_sockets.0.clone();
     let readable = Readable { root: root.cloned(), named };
     Programs::find(coords, recorded, &config.tracking.tmux.0, readable)
+}
+
+/// The command that runs the relay of a fleet (F-09).
+fn relay_command(root: Option<&PathBuf>, paths: &Paths) -> Option<Vec<OsString>> {
+    let installed = install_record(paths).map(|one| PathBuf::from(one.coord));
+    let coord =
+        installed.filter(|coord| coord.exists()).or_else(|| std::env::current_exe().ok())?;
+    let root = root.map(|root| ["--root".into(), root.clone().into_os_string()]);
+    let words = root.into_iter().flatten().chain(["fleet".into(), "relay".into()]);
+    Some([coord.into_os_string()].into_iter().chain(words).collect())
 }
 
 /// The path of `coordctl`: beside the installed `coord`, or else beside this program.

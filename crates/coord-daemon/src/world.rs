@@ -116,6 +116,9 @@ pub trait World {
     /// The local clock's distances from UTC, from now on for two days.
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset>;
 
+    /// Runs the relay of a fleet from now on, or ends it. One that ends by itself is started again (F-09).
+    fn keep_relay(&mut self, is_wanted: bool);
+
     /// What this machine is in a fleet; none if it has joined none.
     ///
     /// # Errors

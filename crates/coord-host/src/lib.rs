@@ -17,6 +17,7 @@ pub mod process;
 pub mod registry;
 pub mod registry_reader;
 pub mod registry_watch;
+pub mod relay;
 pub mod room;
 pub mod shutdown;
 pub mod state_dir;

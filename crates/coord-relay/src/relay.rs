@@ -470,7 +470,7 @@ fn wall_ms() -> u64 {
 }
 
 /// CLOCK_BOOTTIME, milliseconds.
-fn boottime_ms() -> u64 {
+pub fn boottime_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     let ms = u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0);

@@ -111,7 +111,10 @@ impl Views {
 }
 
 /// Makes a directory for its owner alone.
-pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// It cannot be made.
+pub fn private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
@@ -123,4 +126,18 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(text)?;
     fs::rename(&new, path)
+}
+
+/// The same, and durably.
+///
+/// # Errors
+/// It was not written; the old text may be there.
+pub fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())
 }

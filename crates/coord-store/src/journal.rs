@@ -33,7 +33,7 @@ mod reopen;
 
 pub use error::{AppendError, JournalError};
 pub use follow::Cursor;
-pub use load::{Tail, read_segments};
+pub use load::{Tail, oldest, read_segments};
 pub use reopen::{ReopenJob, Reopened};
 
 use crate::bodies::{Bodies, BodySync};

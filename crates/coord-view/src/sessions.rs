@@ -34,6 +34,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         previous_ids: session.previous_ids.to_vec(),
         forked_from: session.forked_from.clone(),
         host: session.host.clone(),
+        elsewhere: inspect::Elsewhere::default(),
         config_dir: session.config_dir.clone(),
         resumable: session.is_resumable(),
         name: session.marks.name.clone(),
@@ -56,11 +57,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         stall_count: session.stall.map_or(0, |stall| stall.count),
         unattended: state.is_unattended(session),
         answers: answers(state, session),
-        task: session
-            .marks
-            .task_dir
-            .clone()
-            .map(|dir| inspect::Task { dir, stopped: session.task.stop.is_some() }),
+        task: task(session),
         parent: session.marks.parent.clone(),
         need: needs.first().cloned(),
         needs,
@@ -96,6 +93,11 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         evidence: evidence(session, now),
         messages: messages(state, session),
     }
+}
+
+fn task(session: &Session) -> Option<inspect::Task> {
+    let stopped = session.task.stop.is_some();
+    session.marks.task_dir.clone().map(|dir| inspect::Task { dir, stopped })
 }
 
 fn tmux(session: &Session) -> Option<inspect::Tmux> {

@@ -8,7 +8,9 @@
 use crate::message::Totals;
 use crate::run::Run;
 use crate::usage::{Account, Usage};
-use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status, Work};
+use coord_model::{
+    Background, Kind, MachineId, NameSource, SessionKey, SessionState, Status, Work,
+};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -58,6 +60,21 @@ pub struct Coordinator {
     pub messages: Option<Totals>,
 }
 
+/// How a session of another machine is known. Empty for a session of this one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Elsewhere {
+    /// Its machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineId>,
+    /// How long ago that machine was heard, milliseconds; null if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_age_ms: Option<u64>,
+    /// The state that was known last, if the machine is silent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_known: Option<SessionState>,
+}
+
 /// One session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
@@ -72,6 +89,9 @@ pub struct Session {
     pub forked_from: Option<String>,
     /// The host on which it runs.
     pub host: String,
+    /// Of a session of another machine of the fleet: how it is known (F-02).
+    #[serde(flatten)]
+    pub elsewhere: Elsewhere,
     /// The client's configuration directory.
     pub config_dir: String,
     /// Whether there is anything to resume.

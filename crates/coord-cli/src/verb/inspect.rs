@@ -32,6 +32,7 @@ use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, columns, escape, print_json};
 use crate::this_machine::ThisMachine;
 use crate::verb::completions;
+use crate::verb::fleet;
 use crate::verb::queue;
 use crate::verb::status::{not_reachable, warn_elsewhere};
 use list::Style;
@@ -73,6 +74,9 @@ pub(crate) struct Args {
     /// Only signs of ASCII
     #[arg(long)]
     ascii: bool,
+    /// Also the sessions of the fleet's other machines
+    #[arg(long)]
+    fleet: bool,
     /// Update the output on every change, until interrupted
     #[arg(long, conflicts_with = "json")]
     watch: bool,
@@ -274,6 +278,13 @@ fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
     let Some(id) = args.id.as_deref() else {
         let mut looked = look(None, context)?;
         looked.answer.runs = coord_run::runs::all(&context.paths)?;
+        if args.fleet {
+            let machines = fleet::machines::all(context)?;
+            looked
+                .answer
+                .sessions
+                .extend(machines.iter().flat_map(fleet::machines::Machine::sessions));
+        }
         return Ok(looked);
     };
     match look(Some(id), context) {

@@ -12,6 +12,7 @@ mod dashboard;
 mod deaths;
 mod demo;
 mod disk;
+mod fleet;
 mod flood;
 mod forgery;
 mod go;

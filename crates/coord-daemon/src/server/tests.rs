@@ -62,7 +62,8 @@ impl World {
             readable: Readable { root: None, named: Vec::new() },
         };
         let adapters = (sources, tools);
-        let world = RealWorld::start(registry, clients, adapters, programs, &paths, supervisor);
+        let world =
+            RealWorld::start(registry, clients, adapters, programs, &paths, None, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,

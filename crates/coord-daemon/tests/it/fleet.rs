@@ -204,7 +204,7 @@ impl Local for Place {
 /// Two machines and what is between them.
 struct Fleet {
     server: Rc<RefCell<FakeServer>>,
-    places: [Place; 2],
+    places: Vec<Place>,
     engines: [FakeEngine; 2],
 }
 
@@ -215,7 +215,7 @@ impl Fleet {
             FakeEngine::new(&server, keys(number).machine(), faults, seed + u64::from(number))
         };
         let engines = [engine(1), engine(2)];
-        let mut places = [Place::new(1, &[]), Place::new(2, &[1])];
+        let mut places = vec![Place::new(1, &[]), Place::new(2, &[1])];
         places[1].begins_session();
         Self { server, places, engines }
     }
@@ -276,7 +276,7 @@ fn f_05_what_never_can_be_delivered_fails_with_the_reason() {
 fn f_05_without_a_word_from_there_it_is_undeliverable_in_the_end() {
     let mut fleet = Fleet::new(EngineFaults::default(), 0);
     let id = fleet.places[0].sends(2, SESSION, "rebase", Some(3 * 3_600_000));
-    let [here, _] = &mut fleet.places;
+    let here = &mut fleet.places[0];
     let mut handed = Vec::new();
     for _ in 0..400 {
         let outbox = here.outbox(&OutboxAsk { takes: true, ..OutboxAsk::default() }).unwrap();

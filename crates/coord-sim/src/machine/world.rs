@@ -235,6 +235,8 @@ impl World for SharedMachine {
         Vec::new()
     }
 
+    fn keep_relay(&mut self, _: bool) {}
+
     fn membership(&self) -> Result<Option<Membership>, String> {
         Ok(self.get().membership.clone())
     }

@@ -127,6 +127,28 @@ pub(super) fn first_seqs<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<u64>, Jour
     Ok(names.iter().filter_map(|name| first_seq_of(name)).collect())
 }
 
+/// The oldest record that is kept, and the first one of the oldest segment that was written to since a time, milliseconds
+/// since 1970; 1 if there is no journal yet.
+///
+/// # Errors
+/// The disk refused.
+pub fn oldest<D: Disk>(disk: &D, dir: &Path, since_ms: u64) -> Result<(u64, u64), JournalError> {
+    let firsts = first_seqs(disk, dir)?;
+    let first = firsts.first().copied().unwrap_or(1);
+    let mut wanted = firsts.last().copied().unwrap_or(first);
+    for seq in firsts.into_iter().rev() {
+        let path = dir.join(file_name(seq));
+        match disk.modified(&path) {
+            Ok(at) if at < since_ms => break,
+            Ok(_) => wanted = seq,
+            // It was pruned meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(source) => return Err(JournalError::Io { path, operation: "look at", source }),
+        }
+    }
+    Ok((first, wanted))
+}
+
 fn read_segment<D: Disk>(disk: &D, dir: &Path, first_seq: u64) -> Result<Segment, JournalError> {
     let path = dir.join(file_name(first_seq));
     // A segment that somebody lengthened contains no more accepted records: the rest is a torn

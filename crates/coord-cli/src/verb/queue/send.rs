@@ -4,6 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use coord_model::RemoteSession;
 use coord_view::text::thousands;
 use coord_wire::exchange::{Miss, mono_ns};
 use coord_wire::message::{MessageInfo, Send, Sent, TEXT_BYTES_MAX};
@@ -59,17 +60,20 @@ pub(crate) enum To {
     Queue(String),
     /// A session's agent.
     Session(String),
+    /// The agent of a session of another machine.
+    Remote(RemoteSession),
 }
 
 /// Sends it, and waits for what becomes of it if that is wanted.
 pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), Failure> {
-    let (queue, session) = match to {
-        To::Queue(name) => (Some(name), None),
-        To::Session(id) => (None, Some(id)),
+    let (queue, session, remote) = match to {
+        To::Queue(name) => (Some(name), None, None),
+        To::Session(id) => (None, Some(id), None),
+        To::Remote(to) => (None, None, Some(to)),
     };
     let text = text(&args.text)?;
     let (key, urgent, ttl_ms) = (args.key.clone(), args.urgent, args.ttl);
-    let sent = hand_in(&Send { queue, session, remote: None, text, key, urgent, ttl_ms }, context)?;
+    let sent = hand_in(&Send { queue, session, remote, text, key, urgent, ttl_ms }, context)?;
     let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
     let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
     tell(&Sent { state: fate.state.clone(), because: None, ..sent }, args.json)?;

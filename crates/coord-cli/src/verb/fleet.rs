@@ -1,0 +1,129 @@
+//! `coord fleet`: several machines as one (F-01).
+
+mod allow;
+mod init;
+mod join;
+pub(crate) mod machines;
+mod relay;
+mod source;
+mod status;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use coord_config::Config;
+use coord_fleet::{Identity, IdentityError};
+use coord_relay::Settings;
+
+use crate::context::Context;
+use crate::out::Failure;
+
+/// See and reach the sessions of several machines
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up, once for each machine\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone. docs/fleet.md leads through it."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Set the server up for machines, with an administrator's login
+    Init(init::Args),
+    /// Join a fleet: make this machine's keys, and name the server in config.toml
+    Join(join::Args),
+    /// Name a machine by its key, and say whether its messages are taken
+    Allow(allow::Args),
+    /// Show the link to the server, and the machines
+    Status(status::Args),
+    /// Carry what machines exchange; the coordinator runs it
+    #[command(hide = true)]
+    Relay(relay::Args),
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Init(args) => init::run(args, context),
+        Verb::Join(args) => join::run(args, context),
+        Verb::Allow(args) => allow::run(args, context),
+        Verb::Status(args) => status::run(args, context),
+        Verb::Relay(args) => relay::run(args, context),
+    }
+}
+
+/// Files that prove who is who, where TLS does not do with what the system trusts.
+#[derive(Debug, Default, clap::Args)]
+struct TlsFiles {
+    /// Certificate authorities that may vouch for the server, as PEM [default: those that the system trusts]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// This machine's certificate, as PEM, if the server asks for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's key, as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// The same by absolute paths, and there.
+    fn absolute(&self) -> anyhow::Result<Self> {
+        let absolute = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| path.canonicalize().with_context(|| path.display().to_string()))
+        };
+        Ok(Self {
+            ca: absolute(&self.ca).transpose()?,
+            cert: absolute(&self.cert).transpose()?,
+            key: absolute(&self.key).transpose()?,
+        })
+    }
+
+    fn settings(self, url: &str, login_seed: String) -> anyhow::Result<Settings> {
+        let Self { ca, cert, key } = self;
+        let settings = Settings { url: url.to_owned(), login_seed, ca, cert, key };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// This machine's keys.
+fn identity(context: &Context) -> anyhow::Result<Identity> {
+    let file = context.paths.fleet_identity();
+    match Identity::read(&file) {
+        Ok(identity) => Ok(identity),
+        Err(IdentityError::Missing) => {
+            bail!("This machine has joined no fleet. → coord fleet join URL")
+        }
+        Err(IdentityError::Open { mode }) => bail!(
+            "{}: others may read it (mode {mode:03o}), so its keys may be known: move the file away, run `coord fleet join` again, and remove the old keys from the server and from other machines' lists",
+            file.display()
+        ),
+        Err(error) => Err(error).with_context(|| file.display().to_string()),
+    }
+}
+
+/// Where the server is, by the configuration.
+fn settings(config: &Config, login_seed: String) -> anyhow::Result<Settings> {
+    let fleet = &config.fleet;
+    let Some(url) = &fleet.url else {
+        bail!("config.toml names no server. → coord fleet join URL")
+    };
+    let path = |path: &Option<coord_config::AbsolutePath>| {
+        path.as_ref().map(|path| Path::new(&path.0).to_owned())
+    };
+    let files = TlsFiles { ca: path(&fleet.ca), cert: path(&fleet.cert), key: path(&fleet.key) };
+    files.settings(&url.0, login_seed)
+}
+
+/// The name under which other machines show this one.
+fn own_name(config: &Config) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = config.fleet.name.as_ref().map_or_else(host, |name| name.0.clone());
+    let is_plain = |one: &char| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.');
+    let name: String = name.chars().filter(is_plain).take(64).collect();
+    if name.is_empty() { "machine".to_owned() } else { name }
+}

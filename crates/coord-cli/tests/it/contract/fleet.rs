@@ -1,0 +1,234 @@
+//! Several machines on one real NATS server, with the real programs: each machine is a root of its own (F-01 to F-07).
+
+use std::fs;
+
+use coord_relay::login::Login;
+use coord_tests::coord::{Coordinator, coord, events, inspect};
+use coord_tests::home::Home;
+use coord_tests::nats::{Encryption, NatsServer, Users};
+use coord_tests::wait::wait_until;
+use serde_json::Value;
+
+use super::wire::{client_event, post};
+
+/// A machine of the fleet.
+struct Machine {
+    name: &'static str,
+    home: Home,
+    id: String,
+    key: String,
+    /// What the server needs to let it in, as `coord fleet join` printed it.
+    block: String,
+    coordinator: Option<Coordinator>,
+}
+
+impl Machine {
+    /// Joins a fleet.
+    #[track_caller]
+    fn joins(name: &'static str, server: &NatsServer) -> Self {
+        let home = Home::new();
+        let ca = server.ca().display().to_string();
+        let words = ["fleet", "join", &server.url(), "--name", name, "--ca", &ca];
+        let said = coord(&home, &words).expect_success().stdout;
+        let block: Vec<&str> = said
+            .lines()
+            .skip_while(|line| !line.starts_with("1. "))
+            .take_while(|line| !line.starts_with("2. "))
+            .filter_map(|line| line.strip_prefix("   "))
+            .collect();
+        let block = block.join("\n");
+        let status = status(&home);
+        let text = |field: &str| status[field].as_str().expect("a text").to_owned();
+        let (id, key) = (text("machine"), text("key"));
+        assert!(said.contains(&format!("coord fleet allow {key} {name} --send")), "{said}");
+        Self { name, home, id, key, block, coordinator: None }
+    }
+
+    fn starts(&mut self) {
+        self.coordinator = Some(Coordinator::start(&self.home));
+    }
+
+    /// Its sessions as this machine shows them, by id: machine and state.
+    fn shows(&self) -> Vec<(String, String, String)> {
+        let json = coord(&self.home, &["inspect", "--fleet", "--json"]).expect_success().stdout;
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let mut all: Vec<(String, String, String)> = json["sessions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| {
+                let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+                (text("session_id"), text("machine"), text("state"))
+            })
+            .collect();
+        all.sort();
+        all
+    }
+}
+
+fn status(home: &Home) -> Value {
+    let json = coord(home, &["fleet", "status", "--json"]).expect_success().stdout;
+    serde_json::from_str(&json).expect("JSON")
+}
+
+/// A server, and machines that it lets in and is set up for. Their coordinators run.
+fn fleet<const N: usize>(names: [&'static str; N]) -> (NatsServer, [Machine; N]) {
+    let admin = Login::new().unwrap();
+    let administrator = admin.public_key().to_owned();
+    let users = Users { administrator: administrator.clone(), others: Vec::new() };
+    let mut server = NatsServer::start(Encryption::Tls, users);
+    let mut machines = names.map(|name| Machine::joins(name, &server));
+    let others = machines.iter().map(|one| one.block.clone()).collect();
+    server.set_users(Users { administrator, others });
+    let home = &machines[0].home;
+    let seed = home.dir().join("admin.seed");
+    fs::write(&seed, admin.seed()).unwrap();
+    let [url, seed, ca] = [server.url(), path(&seed), path(&server.ca())];
+    let mut words = vec!["fleet", "init", &url, "--admin", &seed, "--ca", &ca];
+    words.extend(machines.iter().map(|one| one.id.as_str()));
+    let said = coord(home, &words).expect_success().stdout;
+    assert!(said.contains("created   COORD_JOURNAL\n"), "{said}");
+    let again = coord(home, &words).expect_success().stdout;
+    assert!(!again.contains("created") && again.contains("unchanged COORD_JOURNAL\n"), "{again}");
+    machines.iter_mut().for_each(Machine::starts);
+    (server, machines)
+}
+
+fn path(path: &std::path::Path) -> String {
+    path.display().to_string()
+}
+
+/// Waits until a machine's link is up and its journal published.
+#[track_caller]
+fn published(machine: &Machine) -> Value {
+    wait_until(&format!("{} has published its journal", machine.name), || {
+        let status = status(&machine.home);
+        let relay = &status["relay"];
+        let is_whole = relay["held_through"].as_u64() == relay["durable"].as_u64();
+        if relay["is_up"] == true && is_whole && relay["durable"] != 0 {
+            Ok(status)
+        } else {
+            Err(status)
+        }
+    })
+}
+
+// F-02: each machine shows what all of them show of themselves.
+#[test]
+fn f_02_every_machine_shows_the_sessions_of_all() {
+    let (server, machines) = fleet(["desk", "laptop", "server"]);
+    for (machine, n) in machines.iter().zip(1..) {
+        for session in 0..3 {
+            let id = format!("{n}{session}000000-0000-4000-8000-000000000000");
+            post(&machine.home, &client_event(&id, "UserPromptSubmit", 1));
+            if session == 0 {
+                post(&machine.home, &client_event(&id, "Stop", 2));
+            }
+        }
+    }
+    let all = |machine: &Machine| {
+        let mut expected: Vec<(String, String, String)> = Vec::new();
+        for other in &machines {
+            let id = if other.id == machine.id { String::new() } else { other.id.clone() };
+            let own = inspect(&other.home).sessions;
+            let state = |one| serde_json::to_value(one).expect("a word");
+            expected.extend(own.iter().map(|one| {
+                let state = state(one.state).as_str().unwrap_or_default().to_owned();
+                (one.session_id.clone(), id.clone(), state)
+            }));
+        }
+        expected.sort();
+        expected
+    };
+    for machine in &machines {
+        published(machine);
+        wait_until(&format!("{} shows all", machine.name), || {
+            let (shown, expected) = (machine.shows(), all(machine));
+            if shown == expected && shown.len() == 9 {
+                Ok(())
+            } else {
+                Err((shown, expected, status(&machine.home), server.log()))
+            }
+        });
+    }
+    let list = coord(&machines[0].home, &["inspect", "--fleet"]).expect_success().stdout;
+    assert!(list.contains("laptop"), "{list}");
+    let status = coord(&machines[0].home, &["fleet", "status"]).expect_success().stdout;
+    assert!(status.contains("link      up for "), "{status}");
+    assert!(status.contains("journal   published\n"), "{status}");
+    assert!(status.contains("\nlaptop   3 "), "{status}");
+}
+
+// F-05, F-06: nobody types on a machine that allows nobody; an allowed machine's message arrives once, and its fate is heard.
+#[test]
+fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
+    let (_server, [desk, laptop]) = fleet(["desk", "laptop"]);
+    const SESSION: &str = "10000000-0000-4000-8000-000000000000";
+    post(&laptop.home, &client_event(SESSION, "UserPromptSubmit", 1));
+    wait_until("the session is known", || {
+        let shown = desk.shows();
+        if shown.is_empty() { Err(shown) } else { Ok(()) }
+    });
+    let send = |text: &str| {
+        let sent = coord(&desk.home, &["send", "laptop/1000", text, "--json"]).expect_success();
+        let sent: Value = serde_json::from_str(&sent.stdout).expect("JSON");
+        sent["id"].as_str().expect("an id").to_owned()
+    };
+    let first = send("rebase");
+    wait_until("it is refused there", || {
+        let relay = status(&laptop.home)["relay"].clone();
+        let why = relay["last_refusal"].as_str().unwrap_or_default().to_owned();
+        if why.contains("is not on the list") { Ok(()) } else { Err(relay) }
+    });
+    let there = || coord(&laptop.home, &["queue", "list", "--json"]).expect_success().stdout;
+    let texts = |n: usize| {
+        wait_until("so many messages are there", || {
+            let listed: Value = serde_json::from_str(&there()).expect("JSON");
+            let messages = listed["messages"].as_array().expect("a list").clone();
+            if messages.len() == n { Ok(messages) } else { Err(messages) }
+        })
+    };
+    texts(0);
+    coord(&laptop.home, &["fleet", "allow", &desk.key, "desk", "--send"]).expect_success();
+    let second = send("rebase again");
+    let arrived = texts(1);
+    assert!(arrived[0]["from"].as_str().is_some_and(|from| from.contains("desk")), "{arrived:?}");
+    let because = |id: &str, wanted: &str| {
+        wait_until(&format!("{id} is {wanted}"), || {
+            let shown = coord(&desk.home, &["queue", "show", id, "--json"]).expect_success().stdout;
+            let shown: Value = serde_json::from_str(&shown).expect("JSON");
+            let because = shown["because"].as_str().unwrap_or_default().to_owned();
+            if because.starts_with(wanted) { Ok(()) } else { Err(shown) }
+        });
+    };
+    because(&second, "kept on laptop");
+    because(&first, "on its way to laptop");
+    let local = arrived[0]["id"].as_str().expect("an id");
+    coord(&laptop.home, &["queue", "drop", local]).expect_success();
+    because(&second, "laptop: a person dropped it");
+    texts(0);
+}
+
+// F-04, F-09: the server is killed and comes back, and once it comes back empty; the machines go on meanwhile.
+#[test]
+fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
+    let (mut server, [desk, laptop]) = fleet(["desk", "laptop"]);
+    const SESSION: &str = "10000000-0000-4000-8000-000000000000";
+    post(&desk.home, &client_event(SESSION, "UserPromptSubmit", 1));
+    published(&desk);
+    published(&laptop);
+    server.kill();
+    wait_until("the link is down", || {
+        let status = status(&desk.home);
+        if status["relay"]["is_up"] == false { Ok(()) } else { Err(status) }
+    });
+    post(&desk.home, &client_event(SESSION, "Stop", 2));
+    let before = events(&desk.home, None).len();
+    server.start_again();
+    published(&desk);
+    wait_until("the other machine knows", || {
+        let shown = laptop.shows();
+        if shown.first().is_some_and(|(.., state)| state == "idle") { Ok(()) } else { Err(shown) }
+    });
+    assert!(before <= events(&desk.home, None).len());
+}
