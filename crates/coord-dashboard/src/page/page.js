@@ -171,7 +171,7 @@ function take(update) {
   show($("more"), update.more);
   if (update.lost) lose(update.lost); else found();
   if (!session && !phone.matches && groups.length) open(groups[0].rows[0]);
-  drawList(update.rows ?? {});
+  drawList(update.rows ?? {}, update.groups || update.is_whole || (update.rows && $("filter").value));
   if (update.requests) drawRequests(update.requests);
   if (update.session.is === "changed") drawSession(update.session.view);
   if (update.session.is === "none" && session) gone();
@@ -179,7 +179,7 @@ function take(update) {
 }
 
 function show(element, text) {
-  element.hidden = !text;
+  if (element.hidden !== !text) element.hidden = !text;
   setText(element, text);
 }
 
@@ -188,11 +188,16 @@ function show(element, text) {
 const drawn = new Map(); // rows by id
 const sections = new Map(); // groups by their heads
 
-function drawList(changed) {
+let placing = 0; // the timer after which rows are put where they belong
+
+/** Draws the rows that changed. Rows move only if groups changed, or if the filter may let other rows pass. */
+function drawList(changed, isArranged) {
   for (const [id, row] of Object.entries(changed)) fillRow(rowOf(id), row);
+  if (!isArranged) return;
+  clearTimeout(placing);
   const since = performance.now() - keyAt;
   if (since < KEPT_MS) {
-    setTimeout(() => place(), KEPT_MS - since);
+    placing = setTimeout(place, KEPT_MS - since);
   } else {
     place();
   }
@@ -225,9 +230,14 @@ function fillRow(element, row) {
   setText(part("name"), row.name);
   setText(part("state"), row.state);
   setText(part("age"), row.age);
-  const place = row.place ? make("span", "place", (row.what ? " · " : "") + row.place) : null;
-  part("what").replaceChildren(row.what, ...(place ? [place] : []), ...(row.hint ? [make("span", "hint", row.hint)] : []));
-  element.className = `row tone-${row.tone}`;
+  const key = JSON.stringify([row.what, row.place, row.hint]);
+  if (element.key !== key) {
+    element.key = key;
+    const place = row.place ? make("span", "place", (row.what ? " · " : "") + row.place) : null;
+    part("what").replaceChildren(row.what, ...(place ? [place] : []), ...(row.hint ? [make("span", "hint", row.hint)] : []));
+  }
+  const classes = `row tone-${row.tone}`;
+  if (element.className !== classes) element.className = classes;
 }
 
 /** Puts rows where they belong. What has the focus is not moved, so it keeps it. */
@@ -250,11 +260,14 @@ function place() {
     if (section.parentNode !== $("groups")) $("groups").append(section);
   }
   arrange($("groups"), groups.filter((group) => heads.has(group.head)).map(sectionOf));
+  const listed = new Set(groups.flatMap((group) => group.rows));
   for (const [id, row] of drawn) {
-    row.toggleAttribute("aria-current", false);
-    if (id === session) row.setAttribute("aria-current", "true");
+    const isCurrent = id === session;
+    if (row.hasAttribute("aria-current") !== isCurrent) {
+      if (isCurrent) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current");
+    }
     if (!kept.has(id)) row.remove();
-    if (!rows.has(id) || !groups.some((group) => group.rows.includes(id))) drawn.delete(id);
+    if (!rows.has(id) || !listed.has(id)) drawn.delete(id);
   }
 }
 
@@ -262,11 +275,13 @@ function place() {
 function arrange(parent, wanted) {
   const set = new Set(wanted);
   for (const child of [...parent.children]) if (!set.has(child)) child.remove();
-  const focused = wanted.findIndex((child) => child.contains(document.activeElement) && child.parentNode === parent);
-  for (let at = 0; at < focused; at++) {
+  let focused = document.activeElement;
+  while (focused && focused.parentNode !== parent) focused = focused.parentNode;
+  const focusedAt = focused ? wanted.indexOf(focused) : -1;
+  for (let at = 0; at < focusedAt; at++) {
     if (parent.children[at] !== wanted[at]) parent.insertBefore(wanted[at], parent.children[at]);
   }
-  for (let at = Math.max(focused, 0); at < wanted.length; at++) {
+  for (let at = Math.max(focusedAt, 0); at < wanted.length; at++) {
     if (parent.children[at] !== wanted[at]) parent.insertBefore(wanted[at], parent.children[at] ?? null);
   }
 }
