@@ -13,8 +13,9 @@ const keys = async (page, ...all) => { for (const key of all) await page.keyboar
 async function isAccessible(page, what) {
   for (const size of [DESK, PHONE]) {
     await page.setViewport(size);
-    for (const scheme of ["light", "dark"]) {
-      await page.emulateMediaFeatures?.([{ name: "prefers-color-scheme", value: scheme }]).catch(() => {});
+    for (const scheme of which === "chromium" ? ["light", "dark"] : [which === "firefox-dark" ? "dark" : "light"]) {
+      if (which === "chromium") await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      assert(await page.evaluate((scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches, scheme), `not ${scheme}`);
       equal(await findings(page), [], `${what}, ${size.width}, ${scheme}`);
     }
     const width = await page.evaluate(() => document.documentElement.scrollWidth);

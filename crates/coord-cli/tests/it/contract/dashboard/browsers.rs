@@ -19,6 +19,7 @@ use super::{Page, answerable, started};
 
 const CHROMIUM: &str = "chromium";
 const FIREFOX: &str = "firefox";
+const FIREFOX_DARK: &str = "firefox-dark";
 
 fn tests() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests"))
@@ -291,6 +292,11 @@ fn w_02_chromium_shows_every_group() {
 #[test]
 fn w_02_firefox_shows_every_group() {
     groups(FIREFOX);
+}
+
+#[test]
+fn w_02_firefox_shows_every_group_in_the_dark() {
+    groups(FIREFOX_DARK);
 }
 
 #[test]
