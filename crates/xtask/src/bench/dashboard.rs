@@ -91,6 +91,8 @@ pub(super) enum What {
     Tools,
     /// Turns end and begin, each of which moves its session to another group.
     Turns,
+    /// A turn begins in each session, all at once.
+    Prompts,
 }
 
 impl What {
@@ -98,6 +100,7 @@ impl What {
         match self {
             Self::Tools => "tool events",
             Self::Turns => "changes of state",
+            Self::Prompts => "prompts",
         }
     }
 }
@@ -133,18 +136,24 @@ impl Feed {
     fn send(&mut self, sandbox: &Sandbox, window: Duration, what: What) -> anyhow::Result<()> {
         let begun = Instant::now();
         let mut socket = Socket::open(&sandbox.paths)?;
+        if what == What::Prompts {
+            for session in 0..SESSIONS {
+                socket.post(&self.make("UserPromptSubmit", session)?, true)?;
+            }
+            self.turns = 0;
+            return Ok(());
+        }
         for n in 1.. {
             let at = Duration::from_secs(1) / EVENTS_PER_S * n;
             if window < at {
                 break;
             }
-            let (event, number) = match what {
-                What::Tools => ("PostToolUse", usize::try_from(n)?),
-                What::Turns => {
-                    let is_open = (self.turns / SESSIONS).is_multiple_of(2);
-                    self.turns += 1;
-                    (if is_open { "Stop" } else { "UserPromptSubmit" }, self.turns)
-                }
+            let (event, number) = if what == What::Tools {
+                ("PostToolUse", usize::try_from(n)?)
+            } else {
+                let is_open = (self.turns / SESSIONS).is_multiple_of(2);
+                self.turns += 1;
+                (if is_open { "Stop" } else { "UserPromptSubmit" }, self.turns)
             };
             // Sessions that follow each other here are far from each other in the list.
             let event = self.make(event, number.wrapping_mul(7919) % SESSIONS)?;

@@ -35,6 +35,7 @@ pub(super) fn measure(
     let turns = browser.share(|| send(What::Turns))?;
     browser.reaches("hidden")?;
     let hidden = browser.share(|| send(What::Turns))?;
+    send(What::Prompts)?;
     rest(SETTLED);
     browser.reaches("shown")?;
     let quiet = browser.idle(window)?;
@@ -50,9 +51,13 @@ pub(super) fn measure(
         let detail = format!("{:.1} x what it takes while nothing happens", share / quiet);
         row(&format!("{EVENTS_PER_S} {}/s", what.name()), (share, CORE), Goal::None, &detail);
     }
-    let what = What::Turns.name();
-    let detail = format!("{hidden:.2} % of a core while it is hidden, {EVENTS_PER_S} {what}/s");
-    row("hidden to shown", (hidden / turns, "x shown"), Goal::AtMost(0.1, 0.05), &detail);
+    // A browser has work of its own, which differs more than what a hidden page takes.
+    let detail = format!(
+        "{hidden:.2} %, {:.2} x what it takes while shown, less the {empty:.2} % of an empty page",
+        hidden / turns
+    );
+    let added = (hidden - empty).max(0.0);
+    row("hidden, with the same events", (added, CORE), Goal::AtMost(1.0, 0.5), &detail);
     Ok(())
 }
 
