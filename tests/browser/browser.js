@@ -30,8 +30,15 @@ const FIREFOX = {
   },
 };
 
+/** Firefox cannot be told while it runs to show pages dark, as Chromium can. */
+function firefox(isDark) {
+  const scheme = { "layout.css.prefers-color-scheme.content-override": isDark ? 0 : 1 };
+  return { ...FIREFOX, extraPrefsFirefox: { ...FIREFOX.extraPrefsFirefox, ...scheme } };
+}
+
 export async function launch(name) {
-  return puppeteer.launch({ ...(name === "firefox" ? FIREFOX : CHROMIUM), headless: true, protocolTimeout: PATIENCE_MS });
+  const options = name === "chromium" ? CHROMIUM : firefox(name === "firefox-dark");
+  return puppeteer.launch({ ...options, headless: true, protocolTimeout: PATIENCE_MS });
 }
 
 /** A tab, and everything in it that went wrong. */

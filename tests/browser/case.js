@@ -13,8 +13,9 @@ const keys = async (page, ...all) => { for (const key of all) await page.keyboar
 async function isAccessible(page, what) {
   for (const size of [DESK, PHONE]) {
     await page.setViewport(size);
-    for (const scheme of ["light", "dark"]) {
-      await page.emulateMediaFeatures?.([{ name: "prefers-color-scheme", value: scheme }]).catch(() => {});
+    for (const scheme of which === "chromium" ? ["light", "dark"] : [which === "firefox-dark" ? "dark" : "light"]) {
+      if (which === "chromium") await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      assert(await page.evaluate((scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches, scheme), `not ${scheme}`);
       equal(await findings(page), [], `${what}, ${size.width}, ${scheme}`);
     }
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -28,10 +29,10 @@ async function isAccessible(page, what) {
 }
 
 /** Pictures of what is shown, in the directory that COORD_TEST_PICTURES names. */
-async function pictures(page, what) {
+async function pictures(page, what, sizes = [DESK, PHONE]) {
   const into = process.env.COORD_TEST_PICTURES;
   if (!into) return;
-  for (const size of [DESK, PHONE]) {
+  for (const size of sizes) {
     await page.setViewport(size);
     for (const scheme of ["light", "dark"]) {
       await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
@@ -76,6 +77,47 @@ async function shows(page, url) {
   // Twice as large, all of it is still there.
   await page.setViewport({ width: 640, height: 400, deviceScaleFactor: 2 });
   assert(await page.evaluate(() => document.documentElement.scrollWidth <= 640), "200 % zoom");
+}
+
+/** Pictures of all sessions, and on a phone those of the session that asks, which takes the place of the list there. */
+async function picturesWithRequest(page, what) {
+  await text(page, "#all-requests .card button", "Allow once");
+  await page.evaluate(() => [...document.querySelectorAll(".row .open")].find((one) => one.textContent.includes("parser")).click());
+  await text(page, "#session-name", "parser");
+  await text(page, "#facts th", "id");
+  await pictures(page, what, [DESK]);
+  await pictures(page, `${what}-request`, [PHONE]);
+  await page.evaluate(() => { document.body.classList.remove("is-open"); document.activeElement.blur(); });
+  await pictures(page, what, [PHONE]);
+}
+
+/** Sessions in every group, two of which ask. */
+async function groups(page, url) {
+  await page.setViewport(DESK);
+  await open(page, url);
+  await until(page, () => document.querySelectorAll("#groups .row").length === 8);
+  const heads = () => page.$$eval(".group h2", (all) => all.map((one) => one.textContent.replace(/[0-9▸]/g, "")));
+  equal(await heads(), ["NEEDS YOU", "WORKING", "WAITING", "IDLE", "ENDED"], "the groups");
+  await text(page, "#all-requests legend", "Which example comes first?");
+  await picturesWithRequest(page, "8");
+  await isAccessible(page, "every group");
+  // On a phone what needs nobody soon is folded.
+  const folded = () => page.$$eval(".group h2 button[aria-expanded=false]", (all) => all.map((one) => one.firstChild.textContent));
+  await page.setViewport(PHONE);
+  await until(page, () => document.querySelector(".group h2 button[aria-expanded=false]") !== null);
+  equal(await folded(), ["IDLE", "ENDED"], "what is folded");
+  await page.setViewport(DESK);
+  await until(page, () => document.querySelector(".group h2 button[aria-expanded=false]") === null);
+  await keys(page, "s");
+  const directories = await heads();
+  assert(directories.includes("/home/dev/parser") && directories.length === 8, directories.join(" "));
+  await isAccessible(page, "directories");
+  await keys(page, "s");
+  equal((await heads()).length, 5, "the groups again");
+  await page.$$eval(".row .open", (all) => all.find((one) => one.textContent.includes("tests")).click());
+  await text(page, "#session-name", "tests");
+  await keys(page, "b");
+  await text(page, "#session-name", "parser");
 }
 
 /** A call is allowed, and a question answered, by keyboard alone. */
@@ -167,14 +209,6 @@ async function restarts(page, url) {
   await text(page, "#ended", "coord dashboard has ended. Start it again for a new code.");
 }
 
-/** What a browser says of a tab that another one is in front of, or that is in front again. */
-async function hide(page, isHidden) {
-  await page.evaluate((value) => {
-    Object.defineProperty(document, "hidden", { configurable: true, value });
-    document.dispatchEvent(new Event("visibilitychange"));
-  }, isHidden);
-}
-
 /** 500 sessions are listed, found and walked through; the page costs nothing while it is hidden. */
 async function many(page, url) {
   await page.setViewport(DESK);
@@ -188,7 +222,7 @@ async function many(page, url) {
   });
   await open(page, url);
   await until(page, () => document.querySelectorAll("#groups .row").length === 500);
-  await pictures(page, "many");
+  await picturesWithRequest(page, "500");
   await page.keyboard.press("G");
   const last = await page.evaluate(() => document.activeElement.closest(".row") === [...document.querySelectorAll("#groups .row")].at(-1));
   assert(last, "G goes to the last one");
@@ -206,12 +240,15 @@ async function many(page, url) {
   await page.focus("#filter");
   // While another tab is in front, nothing is asked for; then all that happened is shown.
   const streams = () => page.evaluate(() => window.streams.map((signal) => signal.aborted));
-  await hide(page, true);
+  const other = await page.browser().newPage();
+  await other.bringToFront();
+  await until(page, () => document.hidden);
   await until(page, () => window.streams.every((signal) => signal.aborted));
   const before = await streams();
   await step("change");
   equal(await streams(), before, "what a hidden page asks for");
-  await hide(page, false);
+  await other.close();
+  await page.bringToFront();
   await text(page, ".row .state", "idle");
   equal(await page.evaluate(() => document.activeElement.id), "filter", "the focus");
 }
@@ -226,14 +263,14 @@ async function enters(page, url) {
   await page.keyboard.press("Enter");
   await until(page, () => document.querySelector("#app:not([hidden])") !== null);
   await text(page, "#nothing", "No sessions yet.");
-  await pictures(page, "empty");
+  await pictures(page, "0");
   await page.goto("about:blank");
   await page.goto(url);
   await text(page, "#code-error", "This code was used. Restart coord dashboard.");
   equal(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [0, 0, ""], "what is kept");
 }
 
-const CASES = { answers, approves, enters, many, restarts, shows };
+const CASES = { answers, approves, enters, groups, many, restarts, shows };
 
 const [name, which, url] = process.argv.slice(2);
 const browser = await launch(which);

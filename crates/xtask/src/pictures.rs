@@ -81,7 +81,7 @@ fn build() -> anyhow::Result<()> {
 }
 
 /// The directory of what drives the browser.
-fn packages() -> anyhow::Result<PathBuf> {
+pub(crate) fn packages() -> anyhow::Result<PathBuf> {
     let install = Command::new(root().join("tests/install-browsers")).output()?;
     let said = String::from_utf8_lossy(&install.stdout).into_owned();
     let found = said.lines().last().filter(|_| install.status.success()).map(PathBuf::from);

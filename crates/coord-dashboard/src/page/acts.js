@@ -68,8 +68,13 @@ function drawCard(one) {
   cards.set(one.need, card);
 }
 
+/** The input. Each of its lines has a mark before it, so that a line that is wrapped does not look like two. */
+function linesOf({ input }) {
+  return make("pre", "input", ...input.map((text, at) => make("span", "", at + 1 < input.length ? `${text}\n` : text)));
+}
+
 function inputOf(one) {
-  const input = make("pre", "input", one.input.join("\n"));
+  const input = linesOf(one);
   input.tabIndex = 0;
   input.setAttribute("role", "region");
   input.setAttribute("aria-label", `What ${one.name} asks for`);
@@ -128,7 +133,7 @@ async function reply(card, choice) {
     title = asked.lines.join("\n");
   }
   tellBeside(card, "");
-  const body = input.length ? [make("pre", "input", input.join("\n"))] : [];
+  const body = input.length ? [linesOf(card.request)] : [];
   const message = choice.takes_message ? make("textarea") : null;
   if (message) body.push(make("label", "", "What the agent reads (optional)", message));
   const acted = await confirm(title, body, choice.confirm, () => {
@@ -268,6 +273,7 @@ function choose(n) {
 const KEYS = {
   j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
   g: () => move(-1e6), G: () => move(1e6), n: nextNeed,
+  b: () => rows.has(previous) && open(previous, true), s: groupByDirectory,
   "/": () => $("filter").focus(),
   Escape: () => ($("filter").value ? ($("filter").value = "", place()) : $("back").click()),
   e: () => $("explain").querySelector("summary").click(),

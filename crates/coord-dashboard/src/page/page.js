@@ -13,6 +13,7 @@ let token = ""; // in this tab's memory only
 let acts = false;
 let lastId = ""; // the moment that this page knows
 let session = ""; // the session that is open
+let previous = ""; // the one that was open before it
 let groups = [];
 let rows = new Map(); // what is known of each row
 let requests = [];
@@ -169,9 +170,10 @@ function take(update) {
   setText($("others"), update.summary[1]);
   show($("nothing"), update.nothing);
   show($("more"), update.more);
+  $("none-open").hidden = !groups.length || session !== "";
   if (update.lost) lose(update.lost); else found();
   if (!session && !phone.matches && groups.length) open(groups[0].rows[0]);
-  drawList(update.rows ?? {});
+  drawList(update.rows ?? {}, update.groups || update.is_whole || (update.rows && (byDirectory || $("filter").value)));
   if (update.requests) drawRequests(update.requests);
   if (update.session.is === "changed") drawSession(update.session.view);
   if (update.session.is === "none" && session) gone();
@@ -179,20 +181,25 @@ function take(update) {
 }
 
 function show(element, text) {
-  element.hidden = !text;
+  if (element.hidden !== !text) element.hidden = !text;
   setText(element, text);
 }
 
 /* ---- The list ---- */
 
 const drawn = new Map(); // rows by id
-const sections = new Map(); // groups by their heads
+const sections = new Map(); // groups and directories, by what they are and their heads
 
-function drawList(changed) {
+let placing = 0; // the timer after which rows are put where they belong
+
+/** Draws the rows that changed. Rows move only if groups changed, or if the filter may let other rows pass. */
+function drawList(changed, isArranged) {
   for (const [id, row] of Object.entries(changed)) fillRow(rowOf(id), row);
+  if (!isArranged) return;
+  clearTimeout(placing);
   const since = performance.now() - keyAt;
   if (since < KEPT_MS) {
-    setTimeout(() => place(), KEPT_MS - since);
+    placing = setTimeout(place, KEPT_MS - since);
   } else {
     place();
   }
@@ -225,9 +232,33 @@ function fillRow(element, row) {
   setText(part("name"), row.name);
   setText(part("state"), row.state);
   setText(part("age"), row.age);
-  const place = row.place ? make("span", "place", (row.what ? " · " : "") + row.place) : null;
-  part("what").replaceChildren(row.what, ...(place ? [place] : []), ...(row.hint ? [make("span", "hint", row.hint)] : []));
-  element.className = `row tone-${row.tone}`;
+  const key = JSON.stringify([row.what, row.place, row.hint]);
+  if (element.key !== key) {
+    element.key = key;
+    const place = row.place ? make("span", "place", (row.what ? " · " : "") + row.place) : null;
+    part("what").replaceChildren(row.what, ...(place ? [place] : []), ...(row.hint ? [make("span", "hint", row.hint)] : []));
+  }
+  const classes = `row tone-${row.tone}`;
+  if (element.className !== classes) element.className = classes;
+}
+
+let byDirectory = false;
+
+/** The groups, or the directories in the order of their first sessions. */
+function shownGroups() {
+  if (!byDirectory) return groups;
+  const directories = new Map();
+  for (const id of groups.flatMap((group) => group.rows)) {
+    const head = rows.get(id)?.directory || "NO DIRECTORY";
+    if (!directories.has(head)) directories.set(head, { head, needs_you: false, is_directory: true, rows: [] });
+    directories.get(head).rows.push(id);
+  }
+  return [...directories.values()];
+}
+
+function groupByDirectory() {
+  byDirectory = !byDirectory;
+  place();
 }
 
 /** Puts rows where they belong. What has the focus is not moved, so it keeps it. */
@@ -238,23 +269,26 @@ function place() {
     return row && (!filter || [row.name, row.state, row.directory].some((text) => text.toLowerCase().includes(filter)));
   };
   const kept = new Set();
-  const heads = new Set();
-  for (const group of groups) {
+  const shown = [];
+  for (const group of shownGroups()) {
     const ids = group.rows.filter(passes);
     if (!ids.length) continue;
-    heads.add(group.head);
+    shown.push(sectionOf(group));
     const section = sectionOf(group);
     setText(section.querySelector(".count"), `${ids.length}`);
     arrange(section.querySelector("tbody"), ids.map(rowOf));
     ids.forEach((id) => kept.add(id));
     if (section.parentNode !== $("groups")) $("groups").append(section);
   }
-  arrange($("groups"), groups.filter((group) => heads.has(group.head)).map(sectionOf));
+  arrange($("groups"), shown);
+  const listed = new Set(groups.flatMap((group) => group.rows));
   for (const [id, row] of drawn) {
-    row.toggleAttribute("aria-current", false);
-    if (id === session) row.setAttribute("aria-current", "true");
+    const isCurrent = id === session;
+    if (row.hasAttribute("aria-current") !== isCurrent) {
+      if (isCurrent) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current");
+    }
     if (!kept.has(id)) row.remove();
-    if (!rows.has(id) || !groups.some((group) => group.rows.includes(id))) drawn.delete(id);
+    if (!rows.has(id) || !listed.has(id)) drawn.delete(id);
   }
 }
 
@@ -262,17 +296,20 @@ function place() {
 function arrange(parent, wanted) {
   const set = new Set(wanted);
   for (const child of [...parent.children]) if (!set.has(child)) child.remove();
-  const focused = wanted.findIndex((child) => child.contains(document.activeElement) && child.parentNode === parent);
-  for (let at = 0; at < focused; at++) {
+  let focused = document.activeElement;
+  while (focused && focused.parentNode !== parent) focused = focused.parentNode;
+  const focusedAt = focused ? wanted.indexOf(focused) : -1;
+  for (let at = 0; at < focusedAt; at++) {
     if (parent.children[at] !== wanted[at]) parent.insertBefore(wanted[at], parent.children[at]);
   }
-  for (let at = Math.max(focused, 0); at < wanted.length; at++) {
+  for (let at = Math.max(focusedAt, 0); at < wanted.length; at++) {
     if (parent.children[at] !== wanted[at]) parent.insertBefore(wanted[at], parent.children[at] ?? null);
   }
 }
 
 function sectionOf(group) {
-  let section = sections.get(group.head);
+  const key = `${group.is_directory ? "directory" : "group"} ${group.head}`;
+  let section = sections.get(key);
   if (section) return section;
   const button = make("button", "", make("span", "", group.head), make("span", "count"), make("span", "mark", "▸"));
   button.lastChild.setAttribute("aria-hidden", "true");
@@ -294,10 +331,13 @@ function sectionOf(group) {
     button.setAttribute("aria-expanded", `${isOpen}`);
     table.hidden = !isOpen;
   };
-  fold(!(phone.matches && FOLDED.has(group.head)));
+  const foldBySize = () => fold(!(phone.matches && !group.is_directory && FOLDED.has(group.head)));
+  foldBySize();
+  phone.addEventListener("change", foldBySize);
   button.addEventListener("click", () => fold(table.hidden));
-  section = make("section", group.needs_you ? "group needs" : "group", make("h2", "", button), table);
-  sections.set(group.head, section);
+  const classes = group.is_directory ? " directory" : group.needs_you ? " needs" : "";
+  section = make("section", `group${classes}`, make("h2", "", button), table);
+  sections.set(key, section);
   return section;
 }
 
@@ -310,7 +350,7 @@ function open(id, isAsked = false) {
   }
   if (isAsked) document.body.classList.add("is-open");
   if (id === session) return;
-  session = id;
+  [session, previous] = [id, session];
   setText($("session-said"), "");
   for (const part of ["explain", "history"]) {
     $(part).open = false;

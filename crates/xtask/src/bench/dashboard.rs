@@ -1,5 +1,8 @@
-//! What the page of `coord dashboard` costs with 500 sessions at 50 events a second: processor time of its process, and
-//! what one page that is shown gets (W-02). While no page is shown, it costs nothing.
+//! What the page of `coord dashboard` costs with 500 sessions at 50 events a second: processor time of its process, what
+//! one page that is shown gets, and processor time of the browser that shows it (W-02). While no page is shown, it costs
+//! nothing.
+
+mod browser;
 
 use super::Bench;
 use super::events::{Events, sync, take};
@@ -9,9 +12,11 @@ use super::socket::Socket;
 use super::table::{Goal, Table};
 use super::top::Cost;
 use anyhow::{Context, bail};
+use coord_daemon::engine::Engine;
 use coord_host::process::stat;
 use coord_model::ProcessRef;
-use coord_store::now;
+use coord_store::{RealDisk, now};
+use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -26,19 +31,30 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let sandbox = Sandbox::new(bench)?;
-    let mut events = Events::new(bench)?;
+    let mut feed = Feed::new(bench)?;
     let mut engine = sandbox.engine()?;
-    let clients = Clients::start()?;
-    for (session, client) in clients.0.iter().enumerate() {
-        for event in ["SessionStart", "UserPromptSubmit", "PostToolUse"] {
-            take(&mut engine, events.make_of(event, session, process_of(client)?)?, now())?;
-        }
-    }
-    sync(&mut engine)?;
+    feed.begin(&mut engine)?;
     drop(engine);
     let coordinator = sandbox.serve()?;
-    let page = Page::start(&sandbox, bench)?;
     let window = Duration::from_secs(if bench.quick { 10 } else { 60 });
+    process(&sandbox, bench, &mut feed, window, table)?;
+    for name in browser::NAMES {
+        let page = Page::start(&sandbox, bench)?;
+        let mut events = |what| feed.send(&sandbox, window, what);
+        browser::measure(name, &page.url(), window, &mut events, table)?;
+    }
+    coordinator.down()
+}
+
+/// What the page's own process takes.
+fn process(
+    sandbox: &Sandbox,
+    bench: &Bench,
+    feed: &mut Feed,
+    window: Duration,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let page = Page::start(sandbox, bench)?;
     let (before, begun) = (page.cost()?, Instant::now());
     pass(begun + window / 2);
     let hidden = page.cost()?.since(&before);
@@ -47,34 +63,105 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let detail = format!("{:.3} s of a core", hidden.used_s);
     table.row(what, hidden.wakes / minutes, "wake-ups/min", Goal::None, detail);
     let read = page.read()?;
-    let (before, begun) = (page.cost()?, Instant::now());
-    let read_before = read.load(Ordering::Relaxed);
-    let mut socket = Socket::open(&sandbox.paths)?;
-    for n in 1.. {
-        let at = Duration::from_secs(1) / EVENTS_PER_S * n;
-        if window < at {
-            break;
-        }
-        let number = usize::try_from(n)?.wrapping_mul(7919) % SESSIONS;
-        let client = clients.0.get(number).context("a client")?;
-        socket.post(&events.make_of("PostToolUse", number, process_of(client)?)?, true)?;
-        pass(begun + at);
+    for what in [What::Tools, What::Turns] {
+        let (before, begun) = (page.cost()?, Instant::now());
+        let read_before = read.load(Ordering::Relaxed);
+        feed.send(sandbox, window, what)?;
+        let busy = page.cost()?.since(&before);
+        let seconds = begun.elapsed().as_secs_f64();
+        let bytes = read.load(Ordering::Relaxed).saturating_sub(read_before);
+        let bytes = bytes.to_string().parse::<f64>()?;
+        let detail = format!(
+            "{:.1} wake-ups/s, {:.0} bytes/s to the page; {seconds:.0} s; load {}",
+            busy.wakes / seconds,
+            bytes / seconds,
+            load()
+        );
+        let what = format!("dashboard: {SESSIONS} sessions, {EVENTS_PER_S} {}/s", what.name());
+        let share = 100.0 * busy.used_s / seconds;
+        table.row(what, share, "% of a core", Goal::AtMost(5.0, 2.5), detail);
     }
-    let busy = page.cost()?.since(&before);
-    let seconds = begun.elapsed().as_secs_f64();
-    let bytes = read.load(Ordering::Relaxed).saturating_sub(read_before);
-    let bytes = bytes.to_string().parse::<f64>()?;
-    let detail = format!(
-        "{:.1} wake-ups/s, {:.0} bytes/s to the page; {seconds:.0} s; load {}",
-        busy.wakes / seconds,
-        bytes / seconds,
-        load()
-    );
-    let what = format!("dashboard: {SESSIONS} sessions, {EVENTS_PER_S} events/s");
-    let share = 100.0 * busy.used_s / seconds;
-    table.row(what, share, "% of a core", Goal::AtMost(5.0, 2.5), detail);
-    drop(page);
-    coordinator.down()
+    Ok(())
+}
+
+/// What happens in the sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// Tools end, which changes no state.
+    Tools,
+    /// Turns end and begin, each of which moves its session to another group.
+    Turns,
+    /// A turn begins in each session, all at once.
+    Prompts,
+}
+
+impl What {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tool events",
+            Self::Turns => "changes of state",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
+/// Sends events of all sessions in turn, evenly over a time.
+struct Feed {
+    events: Events,
+    clients: Clients,
+    /// Changes of state that were sent so far.
+    turns: usize,
+}
+
+impl Feed {
+    fn new(bench: &Bench) -> anyhow::Result<Self> {
+        Ok(Self { events: Events::new(bench)?, clients: Clients::start()?, turns: 0 })
+    }
+
+    /// A turn is open in each session.
+    fn begin(&mut self, engine: &mut Engine<RealDisk>) -> anyhow::Result<()> {
+        for session in 0..SESSIONS {
+            for event in ["SessionStart", "UserPromptSubmit", "PostToolUse"] {
+                take(engine, self.make(event, session)?, now())?;
+            }
+        }
+        sync(engine)
+    }
+
+    fn make(&mut self, event: &str, session: usize) -> anyhow::Result<Box<RawValue>> {
+        let client = self.clients.0.get(session).context("a client")?;
+        self.events.make_of(event, session, process_of(client)?)
+    }
+
+    fn send(&mut self, sandbox: &Sandbox, window: Duration, what: What) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let mut socket = Socket::open(&sandbox.paths)?;
+        if what == What::Prompts {
+            for session in 0..SESSIONS {
+                socket.post(&self.make("UserPromptSubmit", session)?, true)?;
+            }
+            self.turns = 0;
+            return Ok(());
+        }
+        for n in 1.. {
+            let at = Duration::from_secs(1) / EVENTS_PER_S * n;
+            if window < at {
+                break;
+            }
+            let (event, number) = if what == What::Tools {
+                ("PostToolUse", usize::try_from(n)?)
+            } else {
+                let is_open = (self.turns / SESSIONS).is_multiple_of(2);
+                self.turns += 1;
+                (if is_open { "Stop" } else { "UserPromptSubmit" }, self.turns)
+            };
+            // Sessions that follow each other here are far from each other in the list.
+            let event = self.make(event, number.wrapping_mul(7919) % SESSIONS)?;
+            socket.post(&event, true)?;
+            pass(begun + at);
+        }
+        Ok(())
+    }
 }
 
 /// Living processes that the sessions belong to, so that all of them are listed. They end with this.
@@ -132,6 +219,10 @@ impl Page {
 
     fn cost(&self) -> anyhow::Result<Cost> {
         Cost::of(self.child.id())
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/#c={}", self.at, self.code)
     }
 
     fn connect(&self, request: &str) -> anyhow::Result<TcpStream> {

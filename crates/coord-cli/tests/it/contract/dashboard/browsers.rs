@@ -12,13 +12,14 @@ use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::super::harness::Harness;
+use super::super::harness::{Harness, Tmux};
 use super::super::wire::{client_event, post, with};
-use super::live::asking;
+use super::live::{asking, asking_in};
 use super::{Page, answerable, started};
 
 const CHROMIUM: &str = "chromium";
 const FIREFOX: &str = "firefox";
+const FIREFOX_DARK: &str = "firefox-dark";
 
 fn tests() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests"))
@@ -183,13 +184,63 @@ fn restarts(browser: &str) {
     process.finish().expect_success();
 }
 
+/// A session in a project of its own, with an open turn.
+fn working(tmux: &Tmux<'_>, name: &str) -> (Harness, Value) {
+    let mut harness = Harness::in_tmux(tmux, &format!("session-{name}"));
+    harness.register();
+    let cwd = format!("/home/dev/{name}");
+    let start = json!({"source": "startup", "cwd": cwd});
+    assert_eq!(harness.report("SessionStart", &start), 0);
+    assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x", "cwd": cwd})), 0);
+    (harness, json!(cwd))
+}
+
+/// One that asks to run a command of several lines.
+fn parser(tmux: &Tmux<'_>) -> Harness {
+    let (mut harness, cwd) = working(tmux, "parser");
+    let command = "rm -rf build &&\n  cargo build --release --package parser --features unicode,serde \\\n    --target-dir build";
+    asking_in(&mut harness, "Bash", &json!({"command": command}), &cwd);
+    harness
+}
+
+fn groups(browser: &str) {
+    let home = Home::new();
+    let (tmux, _coordinator) = answerable(&home);
+    let (site, _) = working(&tmux, "site");
+    site.kill();
+    let (mut docs, cwd) = working(&tmux, "docs");
+    let option = |label: &str, meaning: &str| json!({"label": label, "description": meaning});
+    let questions = json!({"questions": [{
+        "question": "Which example comes first?", "header": "Example", "multiSelect": false,
+        "options": [option("A crash", "It shows what coord is for"), option("A prompt", "It is shorter")],
+    }]});
+    asking_in(&mut docs, "AskUserQuestion", &questions, &cwd);
+    let _parser = parser(&tmux);
+    for (name, event) in [
+        ("tests", "PostToolUse"),
+        ("billing-api", "PostToolUse"),
+        ("release-notes-for-the-next-version", "PostToolUse"),
+        ("notes", "Stop"),
+        ("nightly", "SessionEnd"),
+    ] {
+        let cwd = json!({"cwd": format!("/home/dev/{name}")});
+        for (n, event) in (1..).zip(["SessionStart", "UserPromptSubmit", event]) {
+            post(&home, &with(client_event(name, event, n), cwd.clone()));
+        }
+    }
+    let page = Page::acts(&home, &tmux);
+    Case::start(&home, "groups", browser, &page.url()).holds();
+}
+
 fn many(browser: &str) {
-    let (home, _coordinator) = started();
-    for n in 0..500 {
+    let home = Home::new();
+    let (tmux, _coordinator) = answerable(&home);
+    for n in 1..500 {
         let cwd = json!({"cwd": format!("/home/dev/project-{n}")});
         post(&home, &with(client_event(&format!("{n:08x}"), "UserPromptSubmit", 1), cwd));
     }
-    let page = Page::looks(&home, &[]);
+    let _parser = parser(&tmux);
+    let page = Page::acts(&home, &tmux);
     let mut case = Case::start(&home, "many", browser, &page.url());
     case.reaches("change");
     post(&home, &client_event("00000007", "Stop", 2));
@@ -231,6 +282,21 @@ fn w_04_chromium_goes_on_after_a_restart() {
 #[test]
 fn w_04_firefox_goes_on_after_a_restart() {
     restarts(FIREFOX);
+}
+
+#[test]
+fn w_02_chromium_shows_every_group() {
+    groups(CHROMIUM);
+}
+
+#[test]
+fn w_02_firefox_shows_every_group() {
+    groups(FIREFOX);
+}
+
+#[test]
+fn w_02_firefox_shows_every_group_in_the_dark() {
+    groups(FIREFOX_DARK);
 }
 
 #[test]

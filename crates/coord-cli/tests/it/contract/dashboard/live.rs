@@ -201,13 +201,19 @@ fn w_03_a_persons_page_holds_releases_recovers_and_sends() {
 
 /// A session that asks for a call, beside which the real hook waits.
 pub(super) fn asking(harness: &mut Harness, tool: &str, input: &Value) {
-    let fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": "toolu_1"});
-    assert_eq!(harness.report("PreToolUse", &fields), 0);
+    asks(harness, &json!({"tool_name": tool, "tool_input": input}));
+}
+
+/// The same in a directory.
+pub(super) fn asking_in(harness: &mut Harness, tool: &str, input: &Value, cwd: &Value) {
+    asks(harness, &json!({"tool_name": tool, "tool_input": input, "cwd": cwd}));
+}
+
+fn asks(harness: &mut Harness, fields: &Value) {
+    let call = with(fields.clone(), json!({"tool_use_id": "toolu_1"}));
+    assert_eq!(harness.report("PreToolUse", &call), 0);
     harness.register_as_waiting();
-    harness.report_in_background(
-        "PermissionRequest",
-        &json!({"tool_name": tool, "tool_input": input}),
-    );
+    harness.report_in_background("PermissionRequest", fields);
 }
 
 /// The first request that can be answered.
