@@ -84,6 +84,17 @@ impl NatsServer {
     #[track_caller]
     pub fn hang(&self) {
         self.signal(Signal::STOP);
+        // Its threads go on until each has taken notice.
+        let pid = self.running.as_ref().expect("it is running").pid();
+        wait_until("every thread of the NATS server has stopped", || {
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+            let states = threads.flatten().map(|thread| {
+                let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+                stat.rsplit(") ").next().unwrap_or_default().chars().next()
+            });
+            let states: Vec<Option<char>> = states.collect();
+            if states.iter().all(|state| *state == Some('T')) { Ok(()) } else { Err(states) }
+        });
     }
 
     /// Lets it go on after it hung.

@@ -69,6 +69,7 @@ impl Tree {
         tree.script("tools/cargo", &format!("echo \"$*\" >>\"$TREE/asked\"\n{cargo}"));
         tree.script("tests/install-claude", "echo a client");
         tree.script("tests/install-promtool", "echo /nowhere");
+        tree.script("tests/install-nats", "echo /nowhere");
         tree.script("tests/install-browsers", "echo /nowhere");
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("run");
         std::fs::copy(own, tree.0.path().join("tests/run")).expect("copy tests/run");
