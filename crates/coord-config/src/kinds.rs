@@ -245,6 +245,25 @@ impl Kind for Text {
     }
 }
 
+/// A text that may be empty, which means none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Maybe<K>(pub Option<K>);
+
+impl<K: Kind> Kind for Maybe<K> {
+    fn takes() -> String {
+        K::takes()
+    }
+
+    fn read(toml: Value) -> Option<Self> {
+        let is_none = toml.as_str() == Some("");
+        if is_none { Some(Self(None)) } else { K::read(toml).map(Some).map(Self) }
+    }
+
+    fn text(&self) -> String {
+        self.0.as_ref().map_or_else(|| "\"\"".to_owned(), K::text)
+    }
+}
+
 /// A key that may be left out.
 impl<K: Kind> Kind for Option<K> {
     fn takes() -> String {

@@ -20,7 +20,7 @@ use coord_model::{ConfigChange, Mode, Settings};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use error::ConfigError;
 use error::{Place, line_of};
-pub use kinds::{Count, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word, duration_ms};
+pub use kinds::{Count, Maybe, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word, duration_ms};
 pub use notice_kinds::{AbsolutePath, Delays, Hours, NoticeKinds};
 use serde::Deserialize as _;
 use tables::{AgentTable, ChannelTable, Keys as _};
@@ -225,6 +225,7 @@ mod tests {
             "\"7m 7s\"",
             "77",
             "[\"/other/one\"]",
+            "\"/other/one\"",
             "\"debug\"",
             "\"never\"",
             "\"act\"",
@@ -243,7 +244,12 @@ mod tests {
     }
 
     /// The keys whose values coord-core does not take.
-    const OWN: [&str; 11] = [
+    const OWN: [&str; 16] = [
+        "fleet.ca",
+        "fleet.cert",
+        "fleet.key",
+        "fleet.name",
+        "fleet.url",
         "log.level",
         "loop.min_free_memory_mb",
         "queue.texts_mib",

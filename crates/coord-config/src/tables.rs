@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::agents::{AgentConfig, Command, Name};
 use crate::channels::{ChannelConfig, ChannelType, Detail};
-use crate::kinds::{Count, Kind, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word};
+use crate::kinds::{Count, Kind, Maybe, Ms, Paths, Percent, PromptBy, Text, Texts, Wake, Word};
 use crate::notice_kinds::{AbsolutePath, Delays, Flag, Hours, NoticeKinds, Program};
 use crate::{Effective, Key, Table};
 
@@ -149,16 +149,16 @@ config! {
 
     /// The fleet of machines that this one belongs to (`coord fleet join` writes it). Without `url`, nothing connects.
     "fleet" fleet: Fleet {
-        /// A file with the certificate authorities that may vouch for the server, as PEM; an absolute path. Without it, those that the system trusts.
-        ca: Option<AbsolutePath> = None;
+        /// A file with the certificate authorities that may vouch for the server, as PEM; an absolute path. If empty, those that the system trusts.
+        ca: Maybe<AbsolutePath> = Maybe(None);
         /// A file with this machine's certificate, as PEM, if the server asks for one; an absolute path.
-        cert: Option<AbsolutePath> = None;
+        cert: Maybe<AbsolutePath> = Maybe(None);
         /// The file with the certificate's key, as PEM; an absolute path.
-        key: Option<AbsolutePath> = None;
-        /// The name under which other machines show this one; the host name if left out.
-        name: Option<Text> = None;
+        key: Maybe<AbsolutePath> = Maybe(None);
+        /// The name under which other machines show this one; the host name if empty.
+        name: Maybe<Text> = Maybe(None);
         /// The address of the NATS server: `tls://HOST:PORT`, or `nats://` on this machine itself; several of one cluster are separated by commas.
-        url: Option<Text> = None;
+        url: Maybe<Text> = Maybe(None);
     }
 
     /// Reserved: no key yet.

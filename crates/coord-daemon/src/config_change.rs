@@ -64,7 +64,7 @@ impl<W: World> Coordinator<W> {
 
     /// Runs the relay if the configuration names a server (F-10).
     pub(crate) fn keep_relay(&mut self) {
-        let is_wanted = self.config.fleet.url.is_some();
+        let is_wanted = self.config.fleet.url.0.is_some();
         self.world.keep_relay(is_wanted);
     }
 

@@ -424,8 +424,11 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
         )));
     }
     must(
-        marks.accepts.iter().all(|one| is_name(one.trim_start_matches("program:"))),
-        "a sender must be a session's id or name, program:NAME, any or none",
+        marks
+            .accepts
+            .iter()
+            .all(|one| is_name(one.trim_start_matches("program:").trim_start_matches("machine:"))),
+        "a sender must be a session's id or name, program:NAME, machine:NAME, any or none",
     )?;
     let paths = [directory, marks.task_dir.as_deref()];
     must(paths.into_iter().flatten().all(is_path), "a directory must be an absolute path")

@@ -297,6 +297,9 @@ fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {
         (Some(name), _) | (None, Some(name)) => name.clone(),
         (None, None) => shown_name(session),
     };
+    // What is typed to reach it names its machine; what acts is done there (F-02, F-03).
+    let is_here = session.elsewhere.machine.is_none();
+    let name = if is_here { name } else { format!("{}/{name}", session.host) };
     let (what, hint) = words::of_session(session, run, seen);
     let usage = session.usage.as_ref();
     let run_cost = run.and_then(cost_of_run);
@@ -308,8 +311,8 @@ fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {
         age_s: seen.now_ms.saturating_sub(since_ms) / 1_000,
         place: words::place(session, seen),
         what,
-        hint,
-        has_pane: words::has_pane(session, seen),
+        hint: hint.filter(|_| is_here),
+        has_pane: is_here && words::has_pane(session, seen),
         context: usage.and_then(|usage| Some(usage.context.as_ref()?.percent)),
         cost: usage.and_then(|usage| Some(usage.cost.as_ref()?.usd)).or(run_cost),
         order: match group {

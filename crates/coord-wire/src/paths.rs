@@ -142,6 +142,11 @@ impl Paths {
         self.fleet().join("status.json")
     }
 
+    /// The file with the journal's name in a fleet. It goes where the journal goes.
+    pub fn incarnation(&self) -> PathBuf {
+        self.journal().join("incarnation")
+    }
+
     /// The lock that the relay holds for life.
     pub fn fleet_lock(&self) -> PathBuf {
         self.fleet().join("relay.lock")

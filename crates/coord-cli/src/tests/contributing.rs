@@ -39,16 +39,23 @@ fn every_test_that_contributing_names_exists() {
         let (name, arguments) = words.split_first().expect("a crate");
         let dir = format!("crates/{name}");
         assert!(top().join(&dir).is_dir(), "{command}");
-        // The program of the tests, and the part of their names.
-        let (source, test) = match *arguments {
+        // The program of the tests, and the parts of their names.
+        let (source, tests) = match arguments {
             [] => continue,
-            ["--lib", test] => (format!("{dir}/src"), test),
-            ["--test", "it", test] => (format!("{dir}/tests/it"), test),
-            ["--test", program] => (format!("{dir}/tests"), program),
-            [test] => (format!("{dir}/tests"), test),
+            ["--lib", test] => (format!("{dir}/src"), vec![*test]),
+            // The last part of a path of modules.
+            ["--test", "it", "--", tests @ ..] => (
+                format!("{dir}/tests/it"),
+                tests.iter().filter_map(|test| test.rsplit("::").next()).collect(),
+            ),
+            ["--test", "it", test] => (format!("{dir}/tests/it"), vec![*test]),
+            ["--test", program] => (format!("{dir}/tests"), vec![*program]),
+            [test] => (format!("{dir}/tests"), vec![*test]),
             _ => panic!("{command}: teach this test to read it"),
         };
-        assert!(is_named_below(&top().join(source), test), "{command}: no test {test}");
+        for test in tests {
+            assert!(is_named_below(&top().join(&source), test), "{command}: no test {test}");
+        }
         n += 1;
     }
     assert!(2 <= n, "{n}");

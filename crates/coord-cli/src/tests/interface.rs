@@ -45,7 +45,7 @@ fn names_in_code() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     sources(&top().join("crates"), &mut |path, source| {
         let is = |end: &str| path.ends_with(end);
-        for dir in ["config", "state", "run"] {
+        for dir in ["config", "state", "run", "fleet()", "journal()"] {
             let owner = if is("coord-wire/src/paths.rs") { "self" } else { "paths" };
             let join = format!("{owner}.{dir}.join(\"");
             names.extend(between(source, &join, "\")").map(str::to_owned));

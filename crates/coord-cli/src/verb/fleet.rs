@@ -11,7 +11,7 @@ mod status;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use coord_config::Config;
+use coord_config::{AbsolutePath, Config, Maybe};
 use coord_fleet::{Identity, IdentityError};
 use coord_relay::Settings;
 
@@ -22,7 +22,7 @@ use crate::out::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up, once for each machine\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone. docs/fleet.md leads through it."
+    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone. docs/fleet.md leads through it."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -109,12 +109,11 @@ fn identity(context: &Context) -> anyhow::Result<Identity> {
 /// Where the server is, by the configuration.
 fn settings(config: &Config, login_seed: String) -> anyhow::Result<Settings> {
     let fleet = &config.fleet;
-    let Some(url) = &fleet.url else {
+    let Some(url) = &fleet.url.0 else {
         bail!("config.toml names no server. → coord fleet join URL")
     };
-    let path = |path: &Option<coord_config::AbsolutePath>| {
-        path.as_ref().map(|path| Path::new(&path.0).to_owned())
-    };
+    let path =
+        |path: &Maybe<AbsolutePath>| path.0.as_ref().map(|path| Path::new(&path.0).to_owned());
     let files = TlsFiles { ca: path(&fleet.ca), cert: path(&fleet.cert), key: path(&fleet.key) };
     files.settings(&url.0, login_seed)
 }
@@ -122,7 +121,7 @@ fn settings(config: &Config, login_seed: String) -> anyhow::Result<Settings> {
 /// The name under which other machines show this one.
 fn own_name(config: &Config) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = config.fleet.name.as_ref().map_or_else(host, |name| name.0.clone());
+    let name = config.fleet.name.0.as_ref().map_or_else(host, |name| name.0.clone());
     let is_plain = |one: &char| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.');
     let name: String = name.chars().filter(is_plain).take(64).collect();
     if name.is_empty() { "machine".to_owned() } else { name }

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     task_dir: Option<PathBuf>,
     /// Accept messages from this sender although the session's agent acts without asking. SENDER is a
-    /// session's id or name, program:NAME, or any; none removes all senders
+    /// session's id or name, program:NAME, machine:NAME, or any; none removes all senders
     #[arg(long, value_name = "SENDER", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     accept: Vec<String>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ const SEED_BYTES_MAX: u64 = 4096;
 /// Set the server up for machines, with an administrator's login
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord fleet init tls://nats.example --admin admin.seed            the streams\n  coord fleet init tls://nats.example --admin admin.seed MACHINE    also for this machine\n\nMACHINE is the id that `coord fleet join` printed. Everything is read back and compared: a field that\nthe server ignored is named. What is there already is not changed, so run it again for each new machine."
+    after_help = "Examples:\n  coord fleet init tls://nats.example --admin admin.seed            the streams\n  coord fleet init tls://nats.example --admin admin.seed MACHINE    also for this machine\n\nMACHINE is the id that `coord fleet join` printed. Everything is read back and compared: a field\nthat the server ignored is named. What is there already is not changed, so run it again for each\nnew machine."
 )]
 pub(super) struct Args {
     /// The server

@@ -17,7 +17,7 @@ use crate::out::Failure;
 /// Join a fleet: make this machine's keys, and name the server in config.toml
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord fleet join tls://nats.example\n  coord fleet join tls://nats.example --name desk --ca /etc/ssl/fleet-ca.pem\n\nIt prints the entry that the server needs to let this machine in, and the key that other machines\nallow. Run again, it prints both again. Joining shows your sessions to the fleet's other machines; it\nlets nobody send messages here."
+    after_help = "Examples:\n  coord fleet join tls://nats.example\n  coord fleet join tls://nats.example --name desk --ca /etc/ssl/fleet-ca.pem\n\nIt prints the entry that the server needs to let this machine in, and the key that other machines\nallow. Run again, it prints both again. Joining shows your sessions to the fleet's other machines;\nit lets nobody send messages here."
 )]
 pub(super) struct Args {
     /// The server: tls://HOST:PORT, or nats:// on this machine itself

@@ -47,7 +47,7 @@ pub(super) struct FleetSource {
 impl FleetSource {
     /// Opens the journal, and names it if it has no name yet: it goes where the journal goes.
     pub(super) fn open(context: &Context) -> anyhow::Result<Self> {
-        let file = context.paths.journal().join("incarnation");
+        let file = context.paths.incarnation();
         let shown = || file.display().to_string();
         let named = match read_small_file(&file, SMALL_FILE_BYTES_MAX) {
             Ok(text) => serde_json::from_slice(&text).with_context(shown)?,

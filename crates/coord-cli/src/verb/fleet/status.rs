@@ -85,7 +85,7 @@ fn link(
     config: &Config,
     context: &Context,
 ) -> Result<(), Failure> {
-    let Some(url) = &config.fleet.url else {
+    let Some(url) = &config.fleet.url.0 else {
         return Ok(writeln!(
             out,
             "link      none: config.toml names no server. → coord fleet join URL"

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 use super::wire::{client_event, post};
 
+const SESSION: &str = "10000000-0000-4000-8000-000000000000";
+
 /// A machine of the fleet.
 struct Machine {
     name: &'static str,
@@ -152,7 +154,9 @@ fn f_02_every_machine_shows_the_sessions_of_all() {
         });
     }
     let list = coord(&machines[0].home, &["inspect", "--fleet"]).expect_success().stdout;
-    assert!(list.contains("laptop"), "{list}");
+    for name in ["project ", "laptop/project ", "server/project-2 "] {
+        assert!(list.contains(name), "{name}: {list}");
+    }
     let status = coord(&machines[0].home, &["fleet", "status"]).expect_success().stdout;
     assert!(status.contains("link      up for "), "{status}");
     assert!(status.contains("journal   published\n"), "{status}");
@@ -163,7 +167,6 @@ fn f_02_every_machine_shows_the_sessions_of_all() {
 #[test]
 fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
     let (_server, [desk, laptop]) = fleet(["desk", "laptop"]);
-    const SESSION: &str = "10000000-0000-4000-8000-000000000000";
     post(&laptop.home, &client_event(SESSION, "UserPromptSubmit", 1));
     wait_until("the session is known", || {
         let shown = desk.shows();
@@ -180,7 +183,7 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
         let why = relay["last_refusal"].as_str().unwrap_or_default().to_owned();
         if why.contains("is not on the list") { Ok(()) } else { Err(relay) }
     });
-    let there = || coord(&laptop.home, &["queue", "list", "--json"]).expect_success().stdout;
+    let there = || coord(&laptop.home, &["queue", "--json"]).expect_success().stdout;
     let texts = |n: usize| {
         wait_until("so many messages are there", || {
             let listed: Value = serde_json::from_str(&there()).expect("JSON");
@@ -213,7 +216,6 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
 #[test]
 fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
     let (mut server, [desk, laptop]) = fleet(["desk", "laptop"]);
-    const SESSION: &str = "10000000-0000-4000-8000-000000000000";
     post(&desk.home, &client_event(SESSION, "UserPromptSubmit", 1));
     published(&desk);
     published(&laptop);
