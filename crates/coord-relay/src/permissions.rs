@@ -1,5 +1,10 @@
 //! What the server allows a machine: to publish under its own name, to take what is addressed to it, and to read the
-//! states of all machines. Nothing else, so a machine that was broken into cannot speak for another.
+//! states of all machines. Nothing else.
+//!
+//! Reading the states takes a consumer, and whoever creates one chooses the subject to which the server delivers: permissions
+//! do not check that. It delivers where somebody listens, and then its streams take what it delivers too. So while an
+//! administrator listens to a journal or to messages, a machine that was broken into can have its own values put there in
+//! another's name. They are not sealed with that machine's key, so nobody believes them; they can be in the way.
 
 use coord_model::MachineId;
 

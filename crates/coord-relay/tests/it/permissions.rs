@@ -2,7 +2,7 @@
 
 use crate::fleet::{Client, Fleet, block};
 use async_nats::{HeaderMap, Message};
-use coord_fleet::{Engine as _, EngineError, Item, Parcel, StateKey};
+use coord_fleet::{Batch, Engine as _, EngineError, Item, Parcel, StateKey};
 use coord_tests::nats::Users;
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -219,4 +219,29 @@ fn f_07_a_reply_to_another_machines_inbox_brings_nothing_of_its_own() {
     assert!(reported(&fleet, &mut client).contains(&subject));
     let nothing: Option<Option<Message>> = futures_util::FutureExt::now_or_never(answers.next());
     assert!(nothing.is_none(), "{nothing:?}");
+}
+
+/// F-06: a consumer of the states delivers where its creator wants it to, in any name, since permissions do not check
+/// that; as long as somebody listens there. What comes so is not sealed in that name, and the journal goes on after it.
+#[test]
+fn f_06_what_the_server_is_made_to_deliver_in_another_name_is_not_sealed() {
+    let fleet = Fleet::start(2);
+    let [own, victim] = [0, 1].map(|n| fleet.machine(n));
+    let beat = StateKey { machine: own, session: None };
+    fleet.run(fleet.engine(0).put_state(&beat, Some(b"forged"))).unwrap();
+    let subject = format!("coord.v1.journal.{victim}");
+    let administrator = fleet.client(&fleet.administrator).client;
+    let listening = fleet.run(administrator.subscribe(subject.clone())).unwrap();
+    fleet.run(administrator.flush()).unwrap();
+    let config = json!({"deliver_subject": subject, "deliver_policy": "all", "ack_policy": "none"});
+    let body = json!({"stream_name": "KV_COORD_HOSTS", "config": config}).to_string();
+    let client = fleet.client(&fleet.machines[0].1).client;
+    let create = "$JS.API.CONSUMER.CREATE.KV_COORD_HOSTS";
+    fleet.run(client.publish(create, body.into())).unwrap();
+    let mut engine = fleet.engine(1);
+    let held = fleet.until("it is there", async || engine.held().await, Option::is_some).unwrap();
+    assert_eq!(held.bytes, b"forged");
+    assert!(Batch::open(&held.bytes).is_err(), "{held:?}");
+    fleet.run(engine.append(b"the machine's own", held.place)).unwrap();
+    drop(listening);
 }
