@@ -1,4 +1,4 @@
-//! What is needed of an engine: six calls. An engine may lose, repeat, delay and refuse; it can neither forge nor alter,
+//! What is needed of an engine: seven calls. An engine may lose, repeat, delay and refuse; it can neither forge nor alter,
 //! because everything that it carries is sealed.
 
 use core::fmt;
@@ -21,6 +21,16 @@ pub trait Engine {
     /// # Errors
     /// [`EngineError::Conflict`] if it is another one; after any other error the batch may have been appended.
     async fn append(&mut self, batch: &[u8], after: u64) -> Result<u64, EngineError>;
+
+    /// The first batch of a machine that stands after a place in the log; none if none does.
+    ///
+    /// # Errors
+    /// Why that is unknown.
+    async fn batch_after(
+        &mut self,
+        machine: MachineId,
+        place: u64,
+    ) -> Result<Option<Held>, EngineError>;
 
     /// Puts the newest value of a key, or removes the key. Only keys of this machine are put.
     ///

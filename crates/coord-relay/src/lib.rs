@@ -7,6 +7,7 @@
 //! It speaks the requests of JetStream itself, on `async-nats`'s plain client: every request goes one way, which joins
 //! the server's refusals to the requests that they refuse, and every answer is read the same from all versions of the server.
 
+mod check;
 mod history;
 pub mod init;
 pub mod login;
@@ -23,6 +24,7 @@ mod settings;
 mod source;
 mod views;
 
+pub use check::{Checked, check};
 pub use history::{Selected, Selection};
 pub use nats::{Connection, ServerError, Status};
 pub use nats_engine::NatsEngine;

@@ -1,6 +1,6 @@
-//! The six calls on a connection.
+//! The calls of an engine on a connection.
 
-use async_nats::{HeaderMap, StatusCode};
+use async_nats::{HeaderMap, Message, StatusCode};
 use coord_fleet::{Delivery, Engine, EngineError, Held, Parcel, Settled, StateKey, Watched};
 use coord_model::MachineId;
 use serde_json::{Value, json};
@@ -56,15 +56,18 @@ impl Engine for NatsEngine {
             }
             answer => answer?,
         };
-        if is_status(&answer, StatusCode::NOT_FOUND) {
-            return Ok(None);
-        }
-        let place = header(&answer, "Nats-Sequence").and_then(|place| place.parse().ok());
-        let Some(place) = place else {
-            let why = answer.description.unwrap_or_else(|| "it has no place".to_owned());
-            return Err(EngineError::Other(format!("the newest batch is not understood: {why}")));
-        };
-        Ok(Some(Held { place, bytes: answer.payload.to_vec() }))
+        batch(answer)
+    }
+
+    async fn batch_after(
+        &mut self,
+        machine: MachineId,
+        place: u64,
+    ) -> Result<Option<Held>, EngineError> {
+        let subject = nats_names::journal(machine);
+        let body = json!({"seq": place.saturating_add(1), "next_by_subj": subject});
+        let body = body.to_string().into_bytes();
+        batch(self.link.request(&format!("$JS.API.DIRECT.GET.{JOURNAL}"), body, None).await?)
     }
 
     async fn append(&mut self, batch: &[u8], after: u64) -> Result<u64, EngineError> {
@@ -113,4 +116,17 @@ impl Engine for NatsEngine {
         let subject = nats_names::parcel(self.machine, parcel);
         self.link.publish(&subject, parcel.bytes.clone(), None).await.map(|_| ())
     }
+}
+
+/// The batch in an answer to a request for one; none if the server says that it holds none.
+fn batch(answer: Message) -> Result<Option<Held>, EngineError> {
+    if is_status(&answer, StatusCode::NOT_FOUND) {
+        return Ok(None);
+    }
+    let place = header(&answer, "Nats-Sequence").and_then(|place| place.parse().ok());
+    let Some(place) = place else {
+        let why = answer.description.unwrap_or_else(|| "it has no place".to_owned());
+        return Err(EngineError::Other(format!("a batch is not understood: {why}")));
+    };
+    Ok(Some(Held { place, bytes: answer.payload.to_vec() }))
 }

@@ -45,6 +45,8 @@ fn publish(machine: MachineId) -> Vec<String> {
         format!("$KV.{SESSIONS}.{machine}.*"),
         format!("$KV.{HOSTS}.{machine}"),
         format!("$JS.API.DIRECT.GET.{JOURNAL}.{}", journal(machine)),
+        // The history of all machines, a batch at a time.
+        format!("$JS.API.DIRECT.GET.{JOURNAL}"),
     ];
     for queue in [MESSAGES, FATES] {
         subjects.push(format!("$JS.API.CONSUMER.MSG.NEXT.{queue}.{own}"));

@@ -145,6 +145,18 @@ impl Engine for FakeEngine {
         })
     }
 
+    async fn batch_after(
+        &mut self,
+        machine: MachineId,
+        place: u64,
+    ) -> Result<Option<Held>, EngineError> {
+        self.call(|server, _, _| {
+            let mut batches = server.journals.get(&machine).into_iter().flatten();
+            let next = batches.find(|(at, _)| place < *at);
+            Ok(next.map(|(place, bytes)| Held { place: *place, bytes: bytes.clone() }))
+        })
+    }
+
     async fn put_state(&mut self, key: &StateKey, value: Option<&[u8]>) -> Result<(), EngineError> {
         self.call(|server, _, _| {
             let stored_ms = server.now_ms;

@@ -1,6 +1,7 @@
 //! `coord fleet`: several machines as one (F-01).
 
 mod allow;
+mod check;
 mod init;
 mod join;
 pub(crate) mod machines;
@@ -39,6 +40,8 @@ enum Verb {
     Allow(allow::Args),
     /// Show the link to the server, and the machines
     Status(status::Args),
+    /// Compare what the server holds of this machine with its journal
+    Check(check::Args),
     /// Carry what machines exchange; the coordinator runs it
     #[command(hide = true)]
     Relay(relay::Args),
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         Verb::Join(args) => join::run(args, context),
         Verb::Allow(args) => allow::run(args, context),
         Verb::Status(args) => status::run(args, context),
+        Verb::Check(args) => check::run(args, context),
         Verb::Relay(args) => relay::run(args, context),
     }
 }

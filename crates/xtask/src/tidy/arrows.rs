@@ -76,7 +76,7 @@ const ALLOWED: [Arrows; 23] = [
             "coord-view",
             "coord-wire",
         ],
-        &["coord-tests"],
+        &["coord-testkit", "coord-tests"],
     ),
     (
         "coord-sim",

@@ -3,10 +3,12 @@
 use std::fs;
 
 use coord_relay::login::Login;
-use coord_tests::coord::{Coordinator, coord, events, inspect};
+use coord_testkit::Random;
+use coord_tests::coord::{Coordinator, coord, inspect};
 use coord_tests::home::Home;
 use coord_tests::nats::{Encryption, NatsServer, Users};
 use coord_tests::wait::wait_until;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::wire::{client_event, post};
@@ -82,18 +84,25 @@ fn fleet<const N: usize>(names: [&'static str; N]) -> (NatsServer, [Machine; N])
     let mut machines = names.map(|name| Machine::joins(name, &server));
     let others = machines.iter().map(|one| one.block.clone()).collect();
     server.set_users(Users { administrator, others });
-    let home = &machines[0].home;
-    let seed = home.dir().join("admin.seed");
-    fs::write(&seed, admin.seed()).unwrap();
-    let [url, seed, ca] = [server.url(), path(&seed), path(&server.ca())];
-    let mut words = vec!["fleet", "init", &url, "--admin", &seed, "--ca", &ca];
-    words.extend(machines.iter().map(|one| one.id.as_str()));
-    let said = coord(home, &words).expect_success().stdout;
+    fs::write(machines[0].home.dir().join("admin.seed"), admin.seed()).unwrap();
+    let of_all: Vec<&Machine> = machines.iter().collect();
+    let said = set_up(&server, &of_all);
     assert!(said.contains("created   COORD_JOURNAL\n"), "{said}");
-    let again = coord(home, &words).expect_success().stdout;
+    let again = set_up(&server, &of_all);
     assert!(!again.contains("created") && again.contains("unchanged COORD_JOURNAL\n"), "{again}");
     machines.iter_mut().for_each(Machine::starts);
     (server, machines)
+}
+
+/// Sets the server up for machines, of which the first has the administrator's seed.
+#[track_caller]
+fn set_up(server: &NatsServer, machines: &[&Machine]) -> String {
+    let home = &machines[0].home;
+    let seed = home.dir().join("admin.seed");
+    let [url, seed, ca] = [server.url(), path(&seed), path(&server.ca())];
+    let mut words = vec!["fleet", "init", &url, "--admin", &seed, "--ca", &ca];
+    words.extend(machines.iter().map(|one| one.id.as_str()));
+    coord(home, &words).expect_success().stdout
 }
 
 fn path(path: &std::path::Path) -> String {
@@ -212,6 +221,14 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
     texts(0);
 }
 
+/// Everything that the server holds of a machine is there once, and as its journal has it.
+#[track_caller]
+fn is_whole(machine: &Machine) -> String {
+    let checked = coord(&machine.home, &["fleet", "check"]).expect_success().stdout;
+    assert!(checked.ends_with("Each is there once, and as the journal has it.\n"), "{checked}");
+    checked
+}
+
 // F-04, F-09: the server is killed and comes back, and once it comes back empty; the machines go on meanwhile.
 #[test]
 fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
@@ -219,18 +236,66 @@ fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
     post(&desk.home, &client_event(SESSION, "UserPromptSubmit", 1));
     published(&desk);
     published(&laptop);
-    server.kill();
-    wait_until("the link is down", || {
-        let status = status(&desk.home);
-        if status["relay"]["is_up"] == false { Ok(()) } else { Err(status) }
-    });
-    post(&desk.home, &client_event(SESSION, "Stop", 2));
-    let before = events(&desk.home, None).len();
-    server.start_again();
+    for (is_wiped, event, state, n) in
+        [(false, "Stop", "idle", 2), (true, "UserPromptSubmit", "running", 3)]
+    {
+        server.kill();
+        wait_until("the link is down", || {
+            let status = status(&desk.home);
+            if status["relay"]["is_up"] == false { Ok(()) } else { Err(status) }
+        });
+        post(&desk.home, &client_event(SESSION, event, n));
+        if is_wiped {
+            server.wipe();
+            set_up(&server, &[&desk, &laptop]);
+        } else {
+            server.start_again();
+        }
+        published(&desk);
+        wait_until("the other machine knows", || {
+            let shown = laptop.shows();
+            if shown.first().is_some_and(|(.., now)| now == state) { Ok(()) } else { Err(shown) }
+        });
+        is_whole(&desk);
+    }
+    let status = status(&desk.home);
+    assert_eq!(status["relay"]["duplicate"], Value::Null, "{status}");
+}
+
+// F-04: relay and coordinator are killed while thousands of records are published.
+#[test]
+fn f_04_relays_and_coordinators_that_are_killed_leave_no_gap_and_nothing_twice() {
+    let (_server, [mut desk]) = fleet(["desk"]);
+    let mut random = Random::new(7);
+    for round in 0..6_u32 {
+        for n in 0..150 {
+            let id = format!("{:08}-0000-4000-8000-000000000000", n % 5);
+            let event = if n % 2 == 0 { "UserPromptSubmit" } else { "Stop" };
+            post(&desk.home, &client_event(&id, event, round * 1_000 + n + 1));
+            if random.below(60) == 0 {
+                let relay = status(&desk.home)["relay"]["pid"].as_u64().unwrap_or(0);
+                kill_relay(&desk, relay);
+            }
+        }
+        if round % 2 == 1 {
+            desk.coordinator.take().expect("it runs").kill();
+            desk.starts();
+        }
+    }
     published(&desk);
-    wait_until("the other machine knows", || {
-        let shown = laptop.shows();
-        if shown.first().is_some_and(|(.., state)| state == "idle") { Ok(()) } else { Err(shown) }
-    });
-    assert!(before <= events(&desk.home, None).len());
+    let checked = is_whole(&desk);
+    assert!(checked.starts_with("Records 1 to "), "{checked}");
+}
+
+/// Kills the relay of a machine, if this process is it.
+fn kill_relay(machine: &Machine, pid: u64) {
+    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return };
+    let root = machine.home.root().display().to_string();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+    let is_relay = words.contains(&&b"relay"[..]) && words.contains(&root.as_bytes());
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid.filter(|_| is_relay) {
+        // It may have ended by itself meanwhile.
+        let _gone = kill_process(pid, Signal::KILL);
+    }
 }
