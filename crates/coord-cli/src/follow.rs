@@ -1,6 +1,7 @@
 //! Waits for news in the journal, by inotify on its files: with or without a coordinator, and without
 //! asking again and again. States also change by time alone, so a wait ends after a second at most.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -31,6 +32,12 @@ impl JournalWatch {
             format!("{}: no journal yet; start the coordinator with `coord up`", dir.display())
         })?;
         Ok(Self { fd })
+    }
+
+    /// Counts files that are replaced in another directory as news too, if there is one.
+    pub(crate) fn also(&self, dir: &Path) {
+        // Without it nothing there can be news.
+        let _missing = add_watch(&self.fd, dir, WatchFlags::MOVED_TO | WatchFlags::DELETE);
     }
 
     /// Waits for news, a second, or `left`, whichever comes first.

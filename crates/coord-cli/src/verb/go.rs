@@ -14,13 +14,14 @@ use coord_wire::inspect::Session;
 use crate::context::Context;
 use crate::out::{Failure, escape, shell_quoted};
 use crate::verb::completions;
+use crate::verb::fleet::machines::{self, Machine};
 use crate::verb::inspect::{look, tilde};
 use tmux::Client;
 
 /// Go to a session's tmux pane
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord go parser   show the pane of the session parser in this tmux client\n  coord back        and return\n\nWithout tmux, on another server, or for a headless session, it prints how to get there."
+    after_help = "Examples:\n  coord go parser   show the pane of the session parser in this tmux client\n  coord back        and return\n  coord go laptop/parser   print the command that leads to another machine's session\n\nWithout tmux, on another server, or for a headless session, it prints how to get there."
 )]
 pub(crate) struct GoArgs {
     /// A session's name or id
@@ -57,6 +58,10 @@ struct From {
 
 pub(crate) fn go(args: &GoArgs, context: &Context) -> Result<(), Failure> {
     let client = args.from.open("coord go")?;
+    if let Some((machine, session)) = args.name.split_once('/') {
+        let machine = machines::named(machine, context)?;
+        return client.tell(elsewhere(&machine, &machine.session(session)?));
+    }
     let found = look(Some(&args.name), context)?.answer.sessions;
     // A conversation that was resumed may have several records: the one with the client is meant, else the newest.
     let is_alive =
@@ -111,6 +116,24 @@ impl From {
 
 fn since(session: &Session) -> &str {
     session.need.as_ref().map_or("", |need| &need.since)
+}
+
+/// How a person gets to a session of another machine (F-03).
+fn elsewhere(machine: &Machine, id: &str) -> String {
+    let host = &machine.name;
+    let sessions = machine.sessions();
+    let Some(session) = sessions.iter().find(|one| one.session_id == id) else {
+        return format!("{} runs on {host}. → ssh {host}", escape(id));
+    };
+    let name = escape(&shown_name(session));
+    match &session.tmux {
+        Some(tmux) => format!(
+            "{name} runs on {host}. → ssh -t {host} tmux -S {} attach -t {}",
+            shell_quoted(&escape(&tmux.socket)),
+            shell_quoted(&escape(&tmux.pane))
+        ),
+        None => format!("{name} runs on {host}, in no tmux pane. → ssh {host}"),
+    }
 }
 
 /// The pane to go to, or why there is none, and what to do instead.

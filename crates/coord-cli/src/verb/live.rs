@@ -7,13 +7,14 @@ use coord_wire::inspect::Inspect;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::fleet::machines::{self, Machine};
 use super::inspect::look;
 use crate::client;
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::Failure;
 
-/// All sessions and runs, and whether a coordinator said so. With `reads_files`, the files are read where none answers.
+/// All sessions and runs, those of the fleet's other machines included (F-02), and whether a coordinator said so. With `reads_files`, the files are read where none answers.
 pub(super) fn newest(reads_files: bool, context: &Context) -> anyhow::Result<(Inspect, bool)> {
     let (mut answer, is_live): (Inspect, bool) = if reads_files {
         let looked = look(None, context).map_err(Failure::into_error)?;
@@ -24,6 +25,8 @@ pub(super) fn newest(reads_files: bool, context: &Context) -> anyhow::Result<(In
         (answer.map_err(Failure::into_error)?, true)
     };
     answer.runs = coord_run::runs::all(&context.paths)?;
+    let machines = machines::all(context)?;
+    answer.sessions.extend(machines.iter().flat_map(Machine::sessions));
     Ok((answer, is_live))
 }
 
@@ -39,7 +42,9 @@ impl Changes {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| anyhow!("the coordinator has no pid"))?;
         let coordinator = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Self { journal: JournalWatch::new(context)?, coordinator })
+        let journal = JournalWatch::new(context)?;
+        journal.also(&context.paths.fleet_machines());
+        Ok(Self { journal, coordinator })
     }
 }
 

@@ -119,6 +119,9 @@ impl Source for Here {
         let pane = session.tmux.clone().filter(|_| kind == "tmux");
         let is_headless = kind == "headless";
         let context = self.context.clone();
+        if let Some(machine) = session.elsewhere.machine.map(|_| session.host.clone()) {
+            return Box::new(move || Err(format!("{name} runs on {machine}.")));
+        }
         Box::new(move || match (pane, terminal) {
             (Some(pane), Some(terminal)) => capture(&pane, terminal, &context),
             (Some(_), None) => Err(format!("the client of {name} is gone.")),

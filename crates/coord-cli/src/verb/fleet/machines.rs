@@ -59,6 +59,11 @@ impl Machine {
         let parsed = self.peer.sessions.values().filter_map(|one| {
             let mut session: Session = serde_json::from_str(one.session.get()).ok()?;
             session.host.clone_from(&self.name);
+            // What is known of its process, its pane and its files is true there.
+            if let Some(place) = &mut session.place {
+                "elsewhere".clone_into(&mut place.kind);
+                place.text.clone_from(&self.name);
+            }
             let (machine, seen_age_ms) = (Some(self.id), self.age_ms);
             session.elsewhere = Elsewhere { machine, seen_age_ms, last_known: None };
             if self.is_silent() && session.state != SessionState::Stopped {
