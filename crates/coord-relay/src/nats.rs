@@ -167,9 +167,10 @@ impl Link {
     }
 
     fn why_down(&self) -> String {
+        // An error about a subject is one of a connection that was up.
         match &self.shared.status.borrow().last_error {
-            Some(error) => format!("not connected: {error}"),
-            None => "not connected".to_owned(),
+            Some(ServerError { subject: None, text }) => format!("not connected: {text}"),
+            Some(ServerError { subject: Some(_), .. }) | None => "not connected".to_owned(),
         }
     }
 

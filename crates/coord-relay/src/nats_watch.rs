@@ -2,10 +2,11 @@
 //! forgets soon after the connection broke: the next look then begins with all keys again.
 
 use core::pin::pin;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_nats::{Message, StatusCode, Subject, Subscriber};
-use coord_fleet::{Change, EngineError};
+use coord_fleet::{Change, EngineError, StateKey};
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
@@ -71,9 +72,7 @@ impl Watch {
                 changes.extend(view.take(link, &message).await?);
             }
         }
-        // These are all keys that there are, so what was removed is not among them.
-        changes.retain(|change| change.value.is_some());
-        Ok((Self { connects, sessions, hosts, changes: Vec::new() }, changes))
+        Ok((Self { connects, sessions, hosts, changes: Vec::new() }, there_are(changes)))
     }
 
     /// Whether it follows what the server has now.
@@ -109,6 +108,13 @@ impl Watch {
         }
         Ok(core::mem::take(changes))
     }
+}
+
+/// The keys that there are after these changes. A key that changes while all are read comes twice.
+fn there_are(changes: Vec<Change>) -> Vec<Change> {
+    let newest: BTreeMap<StateKey, Change> =
+        changes.into_iter().map(|change| (change.key.clone(), change)).collect();
+    newest.into_values().filter(|change| change.value.is_some()).collect()
 }
 
 /// The next message of either, and whether it is of the first.
@@ -203,5 +209,30 @@ impl View {
 
     fn missed(&self) -> EngineError {
         EngineError::Unreachable(format!("changes of {} were missed", self.bucket))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coord_model::MachineId;
+
+    #[test]
+    fn a_key_that_changes_while_all_are_read_is_as_it_was_last() {
+        let change = |session: &str, value: Option<&str>| Change {
+            key: StateKey { machine: MachineId(1), session: Some(session.to_owned()) },
+            value: value.map(|value| value.as_bytes().to_vec()),
+            stored_ms: 1,
+        };
+        let read = vec![
+            change("removed", Some("old")),
+            change("changed", Some("old")),
+            change("back", None),
+            change("removed", None),
+            change("changed", Some("new")),
+            change("back", Some("new")),
+        ];
+        let expected = [change("back", Some("new")), change("changed", Some("new"))];
+        assert_eq!(there_are(read), expected);
     }
 }

@@ -2,9 +2,8 @@
 //! states of all machines. Nothing else.
 //!
 //! Reading the states takes a consumer, and whoever creates one chooses the subject to which the server delivers: permissions
-//! do not check that. It delivers where somebody listens, and then its streams take what it delivers too. So while an
-//! administrator listens to a journal or to messages, a machine that was broken into can have its own values put there in
-//! another's name. They are not sealed with that machine's key, so nobody believes them; they can be in the way.
+//! do not check that. It delivers where somebody listens, and what it delivers keeps the subject that it had, so it is taken
+//! for nobody's batch or message. While an administrator listens to a stream's subjects, it can use up that stream's space.
 
 use coord_model::MachineId;
 
