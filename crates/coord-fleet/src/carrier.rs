@@ -13,6 +13,9 @@ use crate::engine::{Delivery, Engine, EngineError, Item, Parcel, Settled, Verdic
 use crate::keys::Keys;
 use crate::message::{FateReport, RemoteMessage};
 
+/// Longest item that is handed in, bytes: a message of 64 KiB whose every character takes six, and what goes with it.
+const ITEM_BYTES_MAX: usize = 480 * 1024;
+
 /// The coordinator of this machine.
 pub trait Local {
     /// What is to be sent.
@@ -122,12 +125,16 @@ impl Carrier {
                 Item::Fate => ItemKind::Fate,
             };
             let age_ms = engine_ms.map_or(0, |now| now.saturating_sub(stored_ms));
-            let answer = match String::from_utf8(bytes) {
-                Ok(sealed) => local.inbox(&InboxItem { kind, sealed, age_ms })?,
-                Err(_) => InboxAnswer {
-                    verdict: ItemVerdict::Refused,
-                    why: "it is not signed".to_owned(),
-                },
+            let refused =
+                |why: &str| InboxAnswer { verdict: ItemVerdict::Refused, why: why.to_owned() };
+            // Anybody in the fleet may send anything: what no coordinator would take does not even get there.
+            let answer = if ITEM_BYTES_MAX < bytes.len() {
+                refused("it is too long")
+            } else {
+                match String::from_utf8(bytes) {
+                    Ok(sealed) => local.inbox(&InboxItem { kind, sealed, age_ms })?,
+                    Err(_) => refused("it is not signed"),
+                }
             };
             let verdict = match answer.verdict {
                 ItemVerdict::Kept => Verdict::Kept,

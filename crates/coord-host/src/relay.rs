@@ -18,8 +18,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A relay that lived for longer did not end at its start.
 const LIVED: Duration = Duration::from_secs(60);
 /// What the relay gets of the environment.
-const VARIABLES: [&str; 6] =
-    ["HOME", "PATH", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "COORD_HOME"];
+const VARIABLES: [&str; 8] = [
+    "HOME",
+    "PATH",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "COORD_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
 
 /// What the keeper hears.
 enum News {
@@ -27,12 +35,14 @@ enum News {
     Wanted(bool),
     /// The relay of this number has ended.
     Ended(u64),
+    /// The keeper ends.
+    End,
 }
 
 /// The relay, kept running while it is wanted. Dropping this ends it.
 #[derive(Debug)]
 pub struct Relay {
-    news: Option<Sender<News>>,
+    news: Sender<News>,
     worker: Worker,
 }
 
@@ -47,22 +57,19 @@ impl Relay {
         let worker = supervisor.start("relay", move |_| {
             Keeper { command, news: of_children, number: 0, running: None }.run(&heard);
         })?;
-        Ok(Self { news: Some(news), worker })
+        Ok(Self { news, worker })
     }
 
     /// Whether a relay is wanted from now on.
     pub fn keep(&mut self, is_wanted: bool) {
-        if let Some(news) = &self.news {
-            let _ended = news.send(News::Wanted(is_wanted));
-        }
+        let _ended = self.news.send(News::Wanted(is_wanted));
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
         self.worker.expect_end();
-        self.keep(false);
-        self.news = None;
+        let _ended = self.news.send(News::End);
     }
 }
 
@@ -112,7 +119,8 @@ impl Keeper {
                         pause = (pause * 2).min(PAUSE_MAX);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                // Its standard input is closed with the keeper.
+                Ok(News::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }

@@ -13,9 +13,9 @@ use coord_fleet::{
 };
 use coord_wire::fleet::RelayStatus;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::nats::Connection;
+use crate::nats::{Connection, Status};
 use crate::nats_engine::NatsEngine;
 use crate::settings::Settings;
 use crate::source::{Source, Watch};
@@ -31,8 +31,8 @@ const DOUBT_AFTER: Duration = Duration::from_secs(5 * 60);
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Longest wait between attempts to connect.
 const CONNECT_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// The coordinator is asked this often for messages whose time has come.
-const OUTBOX_PAUSE: Duration = Duration::from_secs(1);
+/// The coordinator is asked this often for messages whose time has come, and for records that became durable late.
+const OUTBOX_PAUSE: Duration = Duration::from_secs(10);
 /// The files of other machines and the status are written this often at most.
 const WRITE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -113,17 +113,31 @@ fn spawn_watch(mut watch: impl Watch) -> io::Result<watch::Receiver<u64>> {
     Ok(heard)
 }
 
-/// Waits for news, or for as long.
-async fn news_within(news: &mut watch::Receiver<u64>, time: Duration) {
-    if let Ok(Err(_)) = timeout(time, news.changed()).await {
-        // Nobody watches any more.
-        sleep(time).await;
+/// What lets a part of the relay look again before its time.
+struct News {
+    journal: watch::Receiver<u64>,
+    link: watch::Receiver<Status>,
+}
+
+impl News {
+    /// Waits until the journal has grown or the link has changed, or for as long.
+    async fn within(&mut self, time: Duration) {
+        let news = async {
+            tokio::select! {
+                grown = self.journal.changed() => grown,
+                changed = self.link.changed() => changed,
+            }
+        };
+        if let Ok(Err(_)) = timeout(time, news).await {
+            // Nobody watches any more.
+            sleep(time).await;
+        }
     }
 }
 
 impl<S: Source> Shared<S> {
     /// Connects, and works on the connection, which comes back by itself.
-    async fn connect(&self, news: watch::Receiver<u64>) {
+    async fn connect(&self, journal: watch::Receiver<u64>) {
         let mut pause = ERROR_PAUSE;
         let connection = loop {
             let machine = self.options.identity.keys.machine();
@@ -134,12 +148,13 @@ impl<S: Source> Shared<S> {
             sleep(pause).await;
             pause = (pause * 2).min(CONNECT_PAUSE_MAX);
         };
+        let news = || News { journal: journal.clone(), link: connection.changes() };
         tokio::join!(
             self.follow_link(&connection),
-            self.publish(connection.engine(), &connection, news.clone()),
-            self.publish_states(connection.engine(), &connection, news.clone()),
+            self.publish(connection.engine(), &connection, news()),
+            self.publish_states(connection.engine(), &connection, news()),
             self.follow_peers(connection.engine()),
-            self.send(connection.engine(), &connection, news),
+            self.send(connection.engine(), &connection, news()),
             self.receive(connection.engine()),
         );
     }
@@ -185,12 +200,7 @@ impl<S: Source> Shared<S> {
     }
 
     /// Publishes the journal.
-    async fn publish(
-        &self,
-        mut engine: NatsEngine,
-        connection: &Connection,
-        mut news: watch::Receiver<u64>,
-    ) {
+    async fn publish(&self, mut engine: NatsEngine, connection: &Connection, mut news: News) {
         let mut outbox = Outbox::new(self.options.writer.clone());
         let mut connects = 0;
         let mut asked = Instant::now();
@@ -216,7 +226,7 @@ impl<S: Source> Shared<S> {
                 Ok(Turn::Conflict) => (),
                 Ok(Turn::Idle) => {
                     self.worked(PUBLISHING, None).await;
-                    news_within(&mut news, DOUBT_AFTER).await;
+                    news.within(OUTBOX_PAUSE).await;
                     sleep(BATCH_WAIT).await;
                 }
                 Err(TurnError::Engine(error)) => self.worked(PUBLISHING, Some(error)).await,
@@ -235,30 +245,26 @@ impl<S: Source> Shared<S> {
         &self,
         mut engine: NatsEngine,
         connection: &Connection,
-        mut news: watch::Receiver<u64>,
+        mut news: News,
     ) {
-        let mut beats = interval(Duration::from_millis(BEAT_MS));
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut beat_at = Instant::now();
         let mut put = BTreeMap::new();
         let mut connects = 0;
         loop {
-            let is_beat = tokio::select! {
-                _ = beats.tick() => true,
-                changed = news.changed() => {
-                    if changed.is_err() {
-                        core::future::pending::<()>().await;
-                    }
-                    false
-                }
-            };
             let now = connection.status().connects;
-            if now != connects {
+            let is_new = now != connects;
+            if is_new {
                 connects = now;
                 put.clear();
             }
+            let is_beat = is_new || beat_at <= Instant::now();
             let done = self.put_states(&mut engine, &mut put, is_beat).await;
+            if is_beat && done.is_ok() {
+                beat_at = Instant::now() + Duration::from_millis(BEAT_MS);
+            }
             self.worked(STATES, done.err()).await;
             sleep(STATE_PAUSE).await;
+            news.within(beat_at.saturating_duration_since(Instant::now())).await;
         }
     }
 
@@ -343,12 +349,7 @@ impl<S: Source> Shared<S> {
     }
 
     /// Sends messages and fates.
-    async fn send(
-        &self,
-        mut engine: NatsEngine,
-        connection: &Connection,
-        mut news: watch::Receiver<u64>,
-    ) {
+    async fn send(&self, mut engine: NatsEngine, connection: &Connection, mut news: News) {
         let mut carrier = Carrier::default();
         loop {
             if connection.status().is_up {
@@ -369,7 +370,7 @@ impl<S: Source> Shared<S> {
                     Err(CarryError::Local(_)) => (),
                 }
             }
-            news_within(&mut news, OUTBOX_PAUSE).await;
+            news.within(OUTBOX_PAUSE).await;
         }
     }
 

@@ -4,6 +4,7 @@ mod allow;
 mod check;
 mod init;
 mod join;
+mod leave;
 pub(crate) mod machines;
 mod relay;
 mod source;
@@ -42,6 +43,8 @@ enum Verb {
     Status(status::Args),
     /// Compare what the server holds of this machine with its journal
     Check(check::Args),
+    /// Leave the fleet: take this machine off the list, and forget its keys
+    Leave(leave::Args),
     /// Carry what machines exchange; the coordinator runs it
     #[command(hide = true)]
     Relay(relay::Args),
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         Verb::Allow(args) => allow::run(args, context),
         Verb::Status(args) => status::run(args, context),
         Verb::Check(args) => check::run(args, context),
+        Verb::Leave(args) => leave::run(args, context),
         Verb::Relay(args) => relay::run(args, context),
     }
 }

@@ -11,7 +11,7 @@ use coord_relay::{Selected, Selection, Source};
 use coord_store::journal::{Cursor, oldest};
 use coord_store::{RealDisk, StateLock, read_small_file};
 use coord_wire::exchange::Miss;
-use coord_wire::fleet::{InboxAnswer, InboxItem, Outbox, OutboxAsk};
+use coord_wire::fleet::{InboxAnswer, InboxItem, ItemVerdict, Outbox, OutboxAsk};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,15 @@ impl Local for FleetSource {
     }
 
     fn inbox(&mut self, item: &InboxItem) -> io::Result<InboxAnswer> {
-        answered(client::post(&self.context, "/v1/fleet/inbox", item))
+        match client::post(&self.context, "/v1/fleet/inbox", item) {
+            Ok(Ok(answer)) => Ok(answer),
+            // This item alone: others may pass.
+            Ok(Err(failure)) => {
+                let why = failure.into_error().to_string();
+                Ok(InboxAnswer { verdict: ItemVerdict::Later, why })
+            }
+            Err(miss) => Err(io::Error::other(format!("{miss:?}"))),
+        }
     }
 }
 

@@ -262,6 +262,31 @@ fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
     assert_eq!(status["relay"]["duplicate"], Value::Null, "{status}");
 }
 
+// F-01: who leaves is forgotten elsewhere, and connects to nothing any more.
+#[test]
+fn f_01_a_machine_that_leaves_is_forgotten() {
+    let (_server, [desk, laptop]) = fleet(["desk", "laptop"]);
+    post(&desk.home, &client_event(SESSION, "UserPromptSubmit", 1));
+    wait_until("it is known", || {
+        let shown = laptop.shows();
+        if shown.len() == 1 { Ok(()) } else { Err(shown) }
+    });
+    let said = coord(&desk.home, &["fleet", "leave"]).expect_success().stdout;
+    assert!(
+        said.starts_with("This machine has left the fleet, and its keys are gone.\n"),
+        "{said}"
+    );
+    assert!(said.contains(&desk.key), "{said}");
+    wait_until("it is forgotten", || {
+        let shown = laptop.shows();
+        if shown.is_empty() { Ok(()) } else { Err(shown) }
+    });
+    assert_eq!(status(&laptop.home)["machines"], serde_json::json!([]));
+    let gone = coord(&desk.home, &["fleet", "status"]);
+    assert_eq!(gone.code(), Some(1));
+    assert!(gone.stderr.contains("has joined no fleet"), "{gone:?}");
+}
+
 // F-04: relay and coordinator are killed while thousands of records are published.
 #[test]
 fn f_04_relays_and_coordinators_that_are_killed_leave_no_gap_and_nothing_twice() {
