@@ -1,4 +1,5 @@
 //! The steps of a fleet against an engine that loses, repeats and refuses.
 
+mod carrier;
 mod outbox;
 mod peers;

@@ -262,6 +262,44 @@ fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
     assert_eq!(status["relay"]["duplicate"], Value::Null, "{status}");
 }
 
+/// The processes that a coordinator has started and that run.
+fn children(coordinator: &Coordinator) -> Vec<String> {
+    let pid = coordinator.pid();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
+    let of_task =
+        |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let pids = tasks.map(of_task).collect::<Vec<_>>().join(" ");
+    let name = |pid: &str| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ")
+    };
+    pids.split_whitespace().map(name).collect()
+}
+
+// F-10: nothing that could connect runs, until the configuration names a server, and no longer than it does.
+#[test]
+fn f_10_nothing_connects_unless_the_configuration_names_a_server() {
+    let home = Home::new();
+    let coordinator = Coordinator::start(&home);
+    post(&home, &client_event(SESSION, "UserPromptSubmit", 1));
+    let relays =
+        || children(&coordinator).into_iter().filter(|line| line.contains(" fleet relay ")).count();
+    assert_eq!(relays(), 0);
+    // Nobody listens there.
+    coord(&home, &["fleet", "join", "nats://127.0.0.1:1"]).expect_success();
+    let so_many = |n: usize| {
+        wait_until(
+            &format!("{n} relays run"),
+            || if relays() == n { Ok(()) } else { Err(relays()) },
+        );
+    };
+    so_many(1);
+    let words = coord(&home, &["fleet", "leave"]).expect_success().stdout;
+    assert!(words.contains("Other machines show it as silent"), "{words}");
+    so_many(0);
+    assert_eq!(inspect(&home).sessions.len(), 1);
+}
+
 // F-01: who leaves is forgotten elsewhere, and connects to nothing any more.
 #[test]
 fn f_01_a_machine_that_leaves_is_forgotten() {
