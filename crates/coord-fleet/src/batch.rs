@@ -15,13 +15,13 @@ use crate::sealed::{self, Purpose, Unsealed};
 #[serde(transparent)]
 pub struct Incarnation(pub String);
 
-/// Who writes batches: a journal, and the boot of the machine it is on. A clone has the same journal, and another boot.
+/// Who writes batches: a journal, and the relay that publishes it. A clone has the same journal, and another relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The journal.
     pub incarnation: Incarnation,
-    /// The kernel's boot id.
-    pub boot: String,
+    /// The relay's process, by a random id.
+    pub relay: String,
 }
 
 /// The first line of a batch.
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_sealed_and_opened() {
-        let writer = Writer { incarnation: Incarnation("7".to_owned()), boot: "b".to_owned() };
+        let writer = Writer { incarnation: Incarnation("7".to_owned()), relay: "r".to_owned() };
         let lines = "{\"seq\":4}\n{\"seq\":6}\n".to_owned();
         let batch = Batch { writer, first: 4, last: 7, is_gap: false, lines };
         let sealed = batch.seal(&keys(1));

@@ -113,7 +113,8 @@ struct Position {
 pub struct Outbox {
     writer: Writer,
     position: Option<Position>,
-    /// Whether a batch was appended by this process: from then on a batch of another boot is another machine's.
+    /// Whether a batch was appended by this process. From then on a batch of another one is another machine's: what an earlier
+    /// relay of this machine left under way is appended only as long as nothing else was.
     has_appended: bool,
     /// Conflicts so far.
     pub conflicts: u64,
@@ -232,7 +233,7 @@ impl Outbox {
             );
             return Err(Duplicate(what));
         }
-        if self.has_appended && batch.writer.boot != self.writer.boot {
+        if self.has_appended && batch.writer.relay != self.writer.relay {
             let what = format!("it has published record {} meanwhile", batch.last);
             return Err(Duplicate(what));
         }

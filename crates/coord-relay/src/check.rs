@@ -1,6 +1,6 @@
 //! Compares what the engine holds of this machine with its journal (F-01, F-04).
 
-use coord_fleet::{Batch, Engine, EngineError, PublicKey, Writer};
+use coord_fleet::{Batch, Engine, EngineError, Incarnation, PublicKey};
 use serde::Deserialize;
 
 /// What the engine holds of this machine's present journal.
@@ -47,7 +47,7 @@ struct Numbered {
 /// The engine cannot be read to the end.
 pub async fn check(
     engine: &mut impl Engine,
-    (key, writer): (PublicKey, &Writer),
+    (key, incarnation): (PublicKey, &Incarnation),
     mut event: impl FnMut(u64) -> Option<String>,
 ) -> Result<Checked, EngineError> {
     let mut checked = Checked::default();
@@ -62,7 +62,7 @@ pub async fn check(
             }
         };
         // An earlier journal of this machine is history.
-        if batch.writer.incarnation == writer.incarnation {
+        if batch.writer.incarnation == *incarnation {
             checked.add(&batch, &mut event);
         }
     }

@@ -47,8 +47,10 @@ pub struct Options {
     pub name: String,
     /// The version of coord.
     pub version: String,
-    /// The journal, and the boot of this machine.
+    /// The journal, and this process.
     pub writer: Writer,
+    /// The boot of this machine.
+    pub boot: String,
     /// The directory with a file for each machine.
     pub machines: PathBuf,
     /// The file with the relay's status.
@@ -78,7 +80,7 @@ pub fn run(
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let news = spawn_watch(watch)?;
-    let boot = options.writer.boot.clone();
+    let boot = options.boot.clone();
     let machine = options.identity.keys.machine();
     let views = Views::open(options.machines.clone(), boot, machine)?;
     let url = options.settings.url.clone();

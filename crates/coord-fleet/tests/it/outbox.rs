@@ -50,8 +50,8 @@ fn numbers(newest: u64) -> Numbers {
     Numbers { oldest: 1, newest, was_published: false }
 }
 
-fn writer(incarnation: &str, boot: &str) -> Writer {
-    Writer { incarnation: Incarnation(incarnation.to_owned()), boot: boot.to_owned() }
+fn writer(incarnation: &str, relay: &str) -> Writer {
+    Writer { incarnation: Incarnation(incarnation.to_owned()), relay: relay.to_owned() }
 }
 
 struct Place {
@@ -93,13 +93,13 @@ impl Place {
 #[test]
 fn f_04_a_journal_is_published_whole_and_once() {
     let (place, mut journal) = (Place::new(), numbers(10));
-    let mut outbox = Outbox::new(writer("a", "boot"));
+    let mut outbox = Outbox::new(writer("a", "relay"));
     place.publish(&mut outbox, &mut journal).unwrap();
     assert_eq!(place.held(), [(1, 4, false), (5, 8, false), (9, 10, false)]);
     assert!(journal.was_published);
     // Another process knows nothing, and continues after what is held.
     journal.newest = 11;
-    place.publish(&mut Outbox::new(writer("a", "boot")), &mut journal).unwrap();
+    place.publish(&mut Outbox::new(writer("a", "relay")), &mut journal).unwrap();
     assert_eq!(place.held().last(), Some(&(11, 11, false)));
     assert_eq!(outbox.held_through, Some(10));
 }
@@ -107,7 +107,7 @@ fn f_04_a_journal_is_published_whole_and_once() {
 #[test]
 fn f_04_a_lost_tail_is_noticed_and_published_again() {
     let (place, mut journal) = (Place::new(), numbers(20));
-    let mut outbox = Outbox::new(writer("a", "boot"));
+    let mut outbox = Outbox::new(writer("a", "relay"));
     place.publish(&mut outbox, &mut journal).unwrap();
     place.server.borrow_mut().lose_tail(2);
     // Nobody tells of it: the next append is refused.
@@ -121,7 +121,7 @@ fn f_04_a_lost_tail_is_noticed_and_published_again() {
 #[test]
 fn f_08_what_is_gone_before_it_was_published_is_named() {
     let (place, mut journal) = (Place::new(), numbers(6));
-    let mut outbox = Outbox::new(writer("a", "boot"));
+    let mut outbox = Outbox::new(writer("a", "relay"));
     place.publish(&mut outbox, &mut journal).unwrap();
     (journal.oldest, journal.newest) = (9, 10);
     place.publish(&mut outbox, &mut journal).unwrap();
@@ -131,13 +131,13 @@ fn f_08_what_is_gone_before_it_was_published_is_named() {
 #[test]
 fn f_07_a_new_journal_follows_the_old_one() {
     let (place, mut journal) = (Place::new(), numbers(6));
-    place.publish(&mut Outbox::new(writer("a", "boot")), &mut journal).unwrap();
+    place.publish(&mut Outbox::new(writer("a", "relay")), &mut journal).unwrap();
     let mut other = numbers(3);
-    place.publish(&mut Outbox::new(writer("b", "boot")), &mut other).unwrap();
+    place.publish(&mut Outbox::new(writer("b", "relay")), &mut other).unwrap();
     assert_eq!(place.held(), [(1, 4, false), (5, 6, false), (1, 3, false)]);
     // The old one is another machine's now.
     journal.newest = 7;
-    let refused = place.publish(&mut Outbox::new(writer("a", "boot")), &mut journal);
+    let refused = place.publish(&mut Outbox::new(writer("a", "relay")), &mut journal);
     assert!(matches!(refused, Err(TurnError::Duplicate(_))), "{refused:?}");
 }
 
@@ -146,11 +146,11 @@ fn f_07_a_clone_stops_and_says_so() {
     // Both have the same journal; one publishes first.
     let place = Place::new();
     let mut journal = numbers(6);
-    let mut original = Outbox::new(writer("a", "boot"));
+    let mut original = Outbox::new(writer("a", "relay"));
     place.publish(&mut original, &mut journal).unwrap();
     let mut cloned = journal.clone();
     cloned.newest = 8;
-    let mut clone = Outbox::new(writer("a", "other boot"));
+    let mut clone = Outbox::new(writer("a", "other relay"));
     place.publish(&mut clone, &mut cloned).unwrap();
     // The original meets records that it never wrote.
     journal.newest = 7;
@@ -160,7 +160,7 @@ fn f_07_a_clone_stops_and_says_so() {
         "{refused:?}"
     );
     journal.newest = 30;
-    let mut original = Outbox::new(writer("a", "boot"));
+    let mut original = Outbox::new(writer("a", "relay"));
     place.publish(&mut original, &mut journal).unwrap();
     cloned.newest = 31;
     let refused = place.publish(&mut clone, &mut cloned);
@@ -178,7 +178,7 @@ fn f_04_whatever_is_lost_the_log_has_no_gap_and_nothing_twice() {
         let mut random = Random::new(seed);
         let mut engine = place.engine(faults, seed);
         let mut journal = numbers(random.below(20));
-        let mut outbox = Outbox::new(writer("a", "boot"));
+        let mut outbox = Outbox::new(writer("a", "relay"));
         for _ in 0..200 {
             match random.below(20) {
                 0 => place.server.borrow_mut().wipe(),
@@ -186,7 +186,7 @@ fn f_04_whatever_is_lost_the_log_has_no_gap_and_nothing_twice() {
                     let n = random.index(4);
                     place.server.borrow_mut().lose_tail(n);
                 }
-                2 => outbox = Outbox::new(writer("a", "boot")),
+                2 => outbox = Outbox::new(writer("a", "relay")),
                 3 => outbox.doubt(),
                 4 => engine = place.engine(faults, random.next()),
                 5 => {
@@ -218,7 +218,7 @@ fn what_is_damaged_or_foreign_on_the_own_subject_says_nothing() {
     let mut engine = place.engine(EngineFaults::default(), 0);
     ready(engine.append(b"nonsense", 0)).unwrap();
     let mut journal = numbers(2);
-    let mut outbox = Outbox::new(writer("a", "boot"));
+    let mut outbox = Outbox::new(writer("a", "relay"));
     while ready(outbox.turn(&mut engine, &mut journal, &place.keys)).unwrap() != Turn::Idle {}
     let last = place.server.borrow().batches(place.keys.machine()).last().unwrap().to_vec();
     assert_eq!(Batch::open(&last).unwrap().1.last, 2);

@@ -28,13 +28,13 @@ pub(super) fn run(_: &Args, context: &Context) -> Result<(), Failure> {
     let config = Config::load(&file).with_context(|| file.display().to_string())?;
     let identity = identity(context)?;
     let settings = settings(&config, identity.login_seed.clone())?;
-    let writer = FleetSource::open(context)?.writer();
+    let incarnation = FleetSource::open(context)?.incarnation();
     let key = identity.keys.public();
     let here = events(context)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let checked = runtime.block_on(async {
         let connection = Connection::open(&settings, key.machine()).await?;
-        check(&mut connection.engine(), (key, &writer), |seq| here.get(&seq).cloned()).await
+        check(&mut connection.engine(), (key, &incarnation), |seq| here.get(&seq).cloned()).await
     });
     let checked = checked.map_err(|error| anyhow!("{}: {error}", settings.url))?;
     tell(&checked)

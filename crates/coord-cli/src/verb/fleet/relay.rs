@@ -6,10 +6,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use anyhow::Context as _;
 use coord_config::Config;
+use coord_fleet::Writer;
 use coord_relay::{Options, Watch, run as relay};
 use tokio::sync::watch;
 
-use super::source::FleetSource;
+use super::source::{FleetSource, random};
 use super::{identity, own_name, settings};
 use crate::context::Context;
 use crate::follow::JournalWatch;
@@ -41,7 +42,8 @@ pub(super) fn run(_: &Args, context: &Context) -> Result<(), Failure> {
         identity,
         name: own_name(&config),
         version: coord_wire::VERSION.to_owned(),
-        writer: source.writer(),
+        writer: Writer { incarnation: source.incarnation(), relay: random()? },
+        boot: context.here.boot.clone(),
         machines: context.paths.fleet_machines(),
         status: context.paths.fleet_status(),
     };

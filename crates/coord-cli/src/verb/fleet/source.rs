@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use coord_fleet::{Extent, Incarnation, Journal, Local, Piece, Writer};
+use coord_fleet::{Extent, Incarnation, Journal, Local, Piece};
 use coord_relay::{Selected, Selection, Source};
 use coord_store::journal::{Cursor, oldest};
 use coord_store::{RealDisk, StateLock, read_small_file};
@@ -52,11 +52,7 @@ impl FleetSource {
         let named = match read_small_file(&file, SMALL_FILE_BYTES_MAX) {
             Ok(text) => serde_json::from_slice(&text).with_context(shown)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut bits = [0; 16];
-                rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
-                    .map_err(io::Error::from)?;
-                let name = format!("{:032x}", u128::from_be_bytes(bits));
-                let named = Named { incarnation: Incarnation(name), is_published: false };
+                let named = Named { incarnation: Incarnation(random()?), is_published: false };
                 coord_relay::write_durably(&file, &serde_json::to_vec(&named)?)
                     .with_context(shown)?;
                 named
@@ -73,10 +69,9 @@ impl FleetSource {
         })
     }
 
-    /// Who writes what is published.
-    pub(super) fn writer(&self) -> Writer {
-        let boot = self.context.here.boot.clone();
-        Writer { incarnation: self.named.incarnation.clone(), boot }
+    /// The journal's name.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.named.incarnation.clone()
     }
 
     /// Fills in more records, if there are any.
@@ -93,6 +88,13 @@ impl FleetSource {
         self.records = read.into();
         Ok(())
     }
+}
+
+/// 128 random bits.
+pub(super) fn random() -> io::Result<String> {
+    let mut bits = [0; 16];
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bits)))
 }
 
 /// What the coordinator answered.

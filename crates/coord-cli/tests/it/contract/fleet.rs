@@ -172,7 +172,7 @@ fn f_02_every_machine_shows_the_sessions_of_all() {
     assert!(status.contains("\nlaptop   3 "), "{status}");
 }
 
-// F-05, F-06: nobody types on a machine that allows nobody; an allowed machine's message arrives once, and its fate is heard.
+// F-03, F-05, F-06: nobody types on a machine that allows nobody; an allowed machine's message arrives once, and its fate is heard.
 #[test]
 fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
     let (_server, [desk, laptop]) = fleet(["desk", "laptop"]);
@@ -181,6 +181,8 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
         let shown = desk.shows();
         if shown.is_empty() { Err(shown) } else { Ok(()) }
     });
+    let way = coord(&desk.home, &["go", "laptop/1000"]);
+    assert!(way.stderr.contains(" runs on laptop"), "{way:?}");
     let send = |text: &str| {
         let sent = coord(&desk.home, &["send", "laptop/1000", text, "--json"]).expect_success();
         let sent: Value = serde_json::from_str(&sent.stdout).expect("JSON");
@@ -298,6 +300,52 @@ fn f_10_nothing_connects_unless_the_configuration_names_a_server() {
     assert!(words.contains("Other machines show it as silent"), "{words}");
     so_many(0);
     assert_eq!(inspect(&home).sessions.len(), 1);
+}
+
+/// Copies a directory and everything in it, but for sockets.
+fn copy_all(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (kind, to) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_all(&entry.path(), &to);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+// F-07: a machine and its clone: one of them finds the other, says so and publishes nothing more; its local side goes on.
+#[test]
+fn f_07_a_cloned_machine_is_named_and_its_local_side_goes_on() {
+    let (_server, [mut desk]) = fleet(["desk"]);
+    post(&desk.home, &client_event(SESSION, "UserPromptSubmit", 1));
+    published(&desk);
+    desk.coordinator.take().expect("it runs").kill();
+    let clone = Home::new();
+    copy_all(&desk.home.root(), &clone.root());
+    desk.starts();
+    published(&desk);
+    let _coordinator = Coordinator::start(&clone);
+    let mut n = 1;
+    wait_until("one of them finds the other", || {
+        n += 1;
+        for home in [&desk.home, &clone] {
+            let event = if n % 2 == 0 { "Stop" } else { "UserPromptSubmit" };
+            post(home, &client_event(SESSION, event, n));
+        }
+        let found = [&desk.home, &clone].map(|home| status(home)["relay"]["duplicate"].clone());
+        if found.iter().any(Value::is_string) { Ok(()) } else { Err(found) }
+    });
+    let said = [&desk.home, &clone].map(|home| coord(home, &["fleet", "status"]).stdout);
+    assert!(
+        said.iter().any(|said| said.contains("another machine has the same identity")),
+        "{said:?}"
+    );
+    for home in [&desk.home, &clone] {
+        assert_eq!(inspect(home).sessions.len(), 1);
+        post(home, &client_event(SESSION, "Stop", 1_000));
+    }
 }
 
 // F-01: who leaves is forgotten elsewhere, and connects to nothing any more.
