@@ -12,6 +12,7 @@ mod client;
 mod coordinator;
 mod finding;
 mod fix;
+mod fleet;
 mod notices;
 mod print;
 mod probe;
@@ -115,6 +116,7 @@ fn examine(args: &Args, context: &Context) -> Result<Vec<Finding>, Failure> {
     findings.extend(sessions::check(&setup));
     findings.extend(notices::check(&setup));
     findings.extend(approvals::check(&setup));
+    findings.extend(fleet::check(&setup));
     findings.push(probe::check(&setup));
     Ok(findings)
 }

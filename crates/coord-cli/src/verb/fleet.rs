@@ -8,7 +8,7 @@ mod leave;
 pub(crate) mod machines;
 mod relay;
 mod source;
-mod status;
+pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 

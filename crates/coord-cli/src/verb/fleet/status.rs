@@ -17,7 +17,7 @@ use crate::out::{Failure, age, escape, print_columns, print_json};
 /// Show the link to the server, and the machines
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  coord fleet status\n  coord fleet status --json")]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,19 +46,17 @@ struct ShownMachine {
     skew_ms: i64,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let config = Config::load(&context.paths.config_file()).map_err(anyhow::Error::from)?;
     let identity = identity(context)?;
     let machines = machines::all(context)?;
-    let status = read_small_file(&context.paths.fleet_status(), SMALL_FILE_BYTES_MAX).ok();
-    let status: Option<RelayStatus> = status.and_then(|text| serde_json::from_slice(&text).ok());
     let shown = Shown {
         schema: 1,
         machine: identity.keys.machine().to_string(),
         name: own_name(&config),
         key: identity.keys.public().to_string(),
         relay_runs: relay_runs(context),
-        relay: status,
+        relay: read_status(context),
         machines: machines.iter().map(shown_machine).collect(),
     };
     let mut out = std::io::stdout().lock();
@@ -165,8 +163,14 @@ fn row(machine: &ShownMachine) -> [String; 5] {
     [escape(&machine.name), machine.sessions.to_string(), seen, clock, machine.id.clone()]
 }
 
+/// What the relay said last.
+pub(crate) fn read_status(context: &Context) -> Option<RelayStatus> {
+    let text = read_small_file(&context.paths.fleet_status(), SMALL_FILE_BYTES_MAX).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Whether a relay holds its lock.
-fn relay_runs(context: &Context) -> bool {
+pub(crate) fn relay_runs(context: &Context) -> bool {
     let Ok(file) = std::fs::File::open(context.paths.fleet_lock()) else { return false };
     file.try_lock_shared().is_err()
 }
