@@ -95,8 +95,9 @@ impl<W: World> Coordinator<W> {
             self.record_message(id, &what, QueueEvent::FateSent { machine, id, fate }, now)?;
         }
         self.tick(now)?;
-        let durable = self.engine.journal().synced_through();
-        let mut outbox = Outbox { durable, ..Outbox::default() };
+        let journal = self.engine.journal();
+        let (durable, newest) = (journal.synced_through(), journal.next_seq().saturating_sub(1));
+        let mut outbox = Outbox { durable, newest, ..Outbox::default() };
         if !ask.takes {
             return Ok(outbox);
         }

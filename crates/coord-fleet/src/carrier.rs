@@ -51,6 +51,17 @@ impl From<io::Error> for CarryError {
     }
 }
 
+/// What a turn of sending found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sending {
+    /// The newest record of the journal that is durable.
+    pub durable: u64,
+    /// Whether all records are.
+    pub is_all_durable: bool,
+    /// Whether anything was sent.
+    pub is_any: bool,
+}
+
 /// What is on its way between coordinator and engine.
 #[derive(Debug, Default)]
 pub struct Carrier {
@@ -65,7 +76,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Sends what is to be sent. Returns how far the journal is durable, and whether anything was sent.
+    /// Sends what is to be sent.
     ///
     /// # Errors
     /// Why it ended early.
@@ -74,7 +85,7 @@ impl Carrier {
         engine: &mut impl Engine,
         local: &mut impl Local,
         (keys, incarnation): (&Keys, &Incarnation),
-    ) -> Result<(u64, bool), CarryError> {
+    ) -> Result<Sending, CarryError> {
         let ask = OutboxAsk { sent: std::mem::take(&mut self.sent), takes: true };
         let outbox = local.outbox(&ask)?;
         let is_any = !outbox.messages.is_empty() || !outbox.fates.is_empty();
@@ -103,7 +114,8 @@ impl Carrier {
             engine.send(&Parcel { to: *machine, item: Item::Fate, bytes }).await?;
             self.sent.push(fate);
         }
-        Ok((outbox.durable, is_any))
+        let durable = outbox.durable;
+        Ok(Sending { durable, is_all_durable: outbox.newest <= durable, is_any })
     }
 
     /// Takes in what arrived. `engine_ms` is the engine's clock now, milliseconds since 1970, if it is known. Returns whether

@@ -19,7 +19,7 @@ pub mod sealed;
 
 pub use allowed::{Allowed, AllowedError, AllowedMachine, is_name};
 pub use batch::{Batch, Incarnation, Writer};
-pub use carrier::{Carrier, CarryError, Local};
+pub use carrier::{Carrier, CarryError, Local, Sending};
 pub use engine::{
     Change, Delivery, Engine, EngineError, Held, Item, Parcel, Settled, StateKey, Verdict, Watched,
 };

@@ -64,6 +64,8 @@ struct Shared<S> {
     peers: RefCell<Peers>,
     views: RefCell<Views>,
     status: RefCell<RelayStatus>,
+    /// The newest record that is known to be durable: more can be published when it grows.
+    durable: watch::Sender<u64>,
     /// What each part cannot do at the moment.
     troubles: RefCell<BTreeMap<&'static str, String>>,
 }
@@ -91,6 +93,7 @@ pub fn run(
         peers: RefCell::default(),
         views: RefCell::new(views),
         status: RefCell::new(status),
+        durable: watch::Sender::default(),
         troubles: RefCell::default(),
     };
     let mut ended = ended;
@@ -204,6 +207,7 @@ impl<S: Source> Shared<S> {
     /// Publishes the journal.
     async fn publish(&self, mut engine: NatsEngine, connection: &Connection, mut news: News) {
         let mut outbox = Outbox::new(self.options.writer.clone());
+        let mut durable = self.durable.subscribe();
         let mut connects = 0;
         let mut asked = Instant::now();
         loop {
@@ -228,7 +232,10 @@ impl<S: Source> Shared<S> {
                 Ok(Turn::Conflict) => (),
                 Ok(Turn::Idle) => {
                     self.worked(PUBLISHING, None).await;
-                    news.within(OUTBOX_PAUSE).await;
+                    tokio::select! {
+                        () = news.within(DOUBT_AFTER) => (),
+                        _ = durable.changed() => (),
+                    }
                     sleep(BATCH_WAIT).await;
                 }
                 Err(TurnError::Engine(error)) => self.worked(PUBLISHING, Some(error)).await,
@@ -361,10 +368,15 @@ impl<S: Source> Shared<S> {
                     carrier.send(&mut engine, &mut source, sealer).await
                 };
                 match sent {
-                    Ok((durable, is_any)) => {
-                        self.status.borrow_mut().durable = durable;
+                    Ok(sending) => {
+                        self.status.borrow_mut().durable = sending.durable;
+                        self.durable.send_replace(sending.durable);
                         self.worked(SENDING, None).await;
-                        if is_any {
+                        if sending.is_any {
+                            continue;
+                        }
+                        if !sending.is_all_durable {
+                            sleep(BATCH_WAIT).await;
                             continue;
                         }
                     }

@@ -18,6 +18,9 @@ pub struct OutboxAsk {
 pub struct Outbox {
     /// The newest record of the journal that is durable.
     pub durable: u64,
+    /// The newest record of the journal.
+    #[serde(default)]
+    pub newest: u64,
     /// Messages to send.
     pub messages: Vec<OutgoingMessage>,
     /// Fates to send.

@@ -166,6 +166,8 @@ fn f_02_every_machine_shows_the_sessions_of_all() {
     for name in ["project ", "laptop/project ", "server/project-2 "] {
         assert!(list.contains(name), "{name}: {list}");
     }
+    let one = coord(&machines[0].home, &["inspect", "laptop/project-2"]).expect_success().stdout;
+    assert!(one.contains("host laptop"), "{one}");
     let found = coord(&machines[0].home, &["doctor"]).stdout;
     assert!(found.contains("the link to tls://127.0.0.1:"), "{found}");
     let status = coord(&machines[0].home, &["fleet", "status"]).expect_success().stdout;
