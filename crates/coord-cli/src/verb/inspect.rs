@@ -44,7 +44,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 #[derive(Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[command(
-    after_help = "Examples:\n  coord inspect               who needs you first, then what works, waits and rests\n  coord inspect --needs-me    only what needs you; exit code 8 if nothing does\n  coord inspect parser        one session in depth, by name or id\n  coord inspect --fleet       also the sessions of the fleet's other machines\n  coord inspect laptop/parser one of them in depth\n  coord inspect --watch       updated on every change\n  coord inspect --json        for programs: schema 1\n\nWithout a coordinator, it reads the recorded state from disk."
+    after_help = "Examples:\n  coord inspect               who needs you first, then what works, waits and rests\n  coord inspect --needs-me    only what needs you; exit code 8 if nothing does\n  coord inspect parser        one session in depth, by name or id\n  coord inspect --fleet       also the sessions of the fleet's other machines\n  coord inspect laptop/parser   one of them in depth\n  coord inspect --watch       updated on every change\n  coord inspect --json        for programs: schema 1\n\nWithout a coordinator, it reads the recorded state from disk."
 )]
 pub(crate) struct Args {
     /// The name or id of a session, the id of a run, or the beginning of an id (4 characters or more)
