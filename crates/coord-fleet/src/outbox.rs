@@ -113,7 +113,8 @@ struct Position {
 pub struct Outbox {
     writer: Writer,
     position: Option<Position>,
-    /// Whether a batch was appended by this process: from then on a batch of another boot is another machine's.
+    /// Whether a batch was appended by this process: from then on a batch of another boot, behind all that was held, is
+    /// another machine's.
     has_appended: bool,
     /// Conflicts so far.
     pub conflicts: u64,
@@ -232,7 +233,9 @@ impl Outbox {
             );
             return Err(Duplicate(what));
         }
-        if self.has_appended && batch.writer.boot != self.writer.boot {
+        // An engine that lost its tail shows what this machine published before it was started anew.
+        let is_later = self.held_through.is_none_or(|known| known < batch.last);
+        if self.has_appended && is_later && batch.writer.boot != self.writer.boot {
             let what = format!("it has published record {} meanwhile", batch.last);
             return Err(Duplicate(what));
         }
