@@ -113,8 +113,8 @@ struct Position {
 pub struct Outbox {
     writer: Writer,
     position: Option<Position>,
-    /// Whether a batch was appended by this process. From then on a batch of another one is another machine's: what an earlier
-    /// relay of this machine left under way is appended only as long as nothing else was.
+    /// Whether a batch was appended by this process. From then on a batch of another one, after all that was held, is another
+    /// machine's: what an earlier relay of this machine left under way is appended only as long as nothing else was.
     has_appended: bool,
     /// Conflicts so far.
     pub conflicts: u64,
@@ -233,7 +233,9 @@ impl Outbox {
             );
             return Err(Duplicate(what));
         }
-        if self.has_appended && batch.writer.relay != self.writer.relay {
+        // An engine that lost its tail shows what an earlier relay of this machine published.
+        let is_later = self.held_through.is_none_or(|known| known < batch.last);
+        if self.has_appended && is_later && batch.writer.relay != self.writer.relay {
             let what = format!("it has published record {} meanwhile", batch.last);
             return Err(Duplicate(what));
         }

@@ -5,6 +5,7 @@ mod act_checks;
 mod checks;
 mod client;
 mod faults;
+pub mod fleet;
 mod forger_checks;
 mod forgers;
 mod habits;

@@ -16,11 +16,13 @@ struct Arguments {
 enum Verb {
     Run(coord_sim::run::Run),
     Play(coord_sim::play::Play),
+    Fleet(coord_sim::fleet::Fleet),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().verb {
         Verb::Run(run) => run.run(),
         Verb::Play(play) => play.run(),
+        Verb::Fleet(fleet) => fleet.run(),
     }
 }

@@ -69,16 +69,16 @@ struct Read {
 
 /// A message as it stands in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Framed {
-    id: MessageId,
+pub(crate) struct Framed {
+    pub(crate) id: MessageId,
     /// It says that it is possibly a repeat.
-    is_repeat: bool,
+    pub(crate) is_repeat: bool,
     /// The session whose agent sent it.
     from: Option<String>,
 }
 
 /// The messages in a text that a hook's answer or a wake hook brought.
-fn framed_in(text: &str) -> Vec<Framed> {
+pub(crate) fn framed_in(text: &str) -> Vec<Framed> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(QUOTE)).collect();
     let mut all = Vec::new();
     for (n, line) in lines.iter().enumerate() {

@@ -3,6 +3,7 @@
 //! Decides only what runs and what is reported; what may fail stands in the tests and programs it
 //! runs. A part whose program is missing has failed.
 
+mod fleet;
 pub(crate) mod ledger;
 mod planted;
 mod program;
@@ -26,6 +27,7 @@ const LINES_SHOWN: usize = 30;
   races       --races permission prompts of the real client, answered at its terminal and from elsewhere at once
   simulation  --seeds simulated worlds with faults, or as many as --session-hours take
   forgers     the same, with processes that send events in the name of clients
+  fleet       --seeds lives of machines that send to each other over an engine that loses and repeats
   planted     bugs put in on purpose, by the names behind it or all: the simulation must find each
 
 Examples:
@@ -93,9 +95,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_planted = |part: &String| part == "planted";
     let mut groups = args.parts.splitn(2, is_planted);
     let (parts, planted) = (groups.next().unwrap_or_default(), groups.next());
-    let known =
-        ["kills", "properties", "fuzz", "races", "simulation", "forgers"].map(str::to_owned);
-    let parts = if args.parts.is_empty() { &known[..5] } else { parts };
+    let known = ["kills", "properties", "fuzz", "races", "simulation", "fleet", "forgers"]
+        .map(str::to_owned);
+    let parts = if args.parts.is_empty() { &known[..6] } else { parts };
     if let Some(unknown) = parts.iter().find(|part| !known.contains(part)) {
         bail!("there is no part {unknown}; parts are {}, planted", known.join(", "));
     }
@@ -106,6 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "properties" => rounds::properties(args.minutes),
             "fuzz" => program::fuzz(args.minutes),
             "races" => rounds::races(args.races),
+            "fleet" => fleet::run(args.seeds),
             _ => program::simulation(part, args.seeds, args.session_hours),
         })?);
     }

@@ -119,6 +119,23 @@ fn f_04_a_lost_tail_is_noticed_and_published_again() {
 }
 
 #[test]
+fn f_07_what_an_earlier_relay_of_the_machine_published_is_no_clones() {
+    let (place, mut journal) = (Place::new(), numbers(12));
+    place.publish(&mut Outbox::new(writer("a", "relay")), &mut journal).unwrap();
+    journal.newest = 16;
+    let mut outbox = Outbox::new(writer("a", "next relay"));
+    place.publish(&mut outbox, &mut journal).unwrap();
+    // The newest batch that is left is one of the earlier relay, or an older one.
+    for lost in [1, 3] {
+        place.server.borrow_mut().lose_tail(lost);
+        outbox.doubt();
+        place.publish(&mut outbox, &mut journal).unwrap();
+        let wanted = [(1, 4, false), (5, 8, false), (9, 12, false), (13, 16, false)];
+        assert_eq!(place.held(), wanted, "{lost} lost");
+    }
+}
+
+#[test]
 fn f_08_what_is_gone_before_it_was_published_is_named() {
     let (place, mut journal) = (Place::new(), numbers(6));
     let mut outbox = Outbox::new(writer("a", "relay"));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 /// The words of cargo that build and run the simulation.
-const SIMULATION: [&str; 7] =
+pub(super) const SIMULATION: [&str; 7] =
     ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
 
 /// The fuzzer, built with coverage, for some minutes.
@@ -127,7 +127,7 @@ impl Ran {
 }
 
 /// Runs cargo with these words; also what it printed.
-fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
+pub(super) fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
     let output = Command::new(env!("CARGO")).args(words).current_dir(root()).output();
     let output = output.context("cargo")?;
     let text = [output.stdout.as_slice(), &output.stderr].concat();

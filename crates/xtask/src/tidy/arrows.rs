@@ -84,6 +84,7 @@ const ALLOWED: [Arrows; 23] = [
             "coord-config",
             "coord-core",
             "coord-daemon",
+            "coord-fleet",
             "coord-host",
             "coord-model",
             "coord-run",
