@@ -12,17 +12,17 @@ pub(super) use visible::measure as visible;
 
 use super::Bench;
 use super::dashboard::Clients;
-use super::events::Events;
+use super::events::{Events, sync, take};
 use super::place::until;
-use super::sandbox::{Coordinator, Sandbox};
-use super::socket::Socket;
+use super::sandbox::Sandbox;
 use crate::say;
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use coord_fleet::{Identity, Keys};
 use coord_model::MachineId;
 use coord_relay::init::{Limits, init};
 use coord_relay::login::Login;
 use coord_relay::{Settings, permissions, private_dir};
+use coord_store::now;
 use coord_tests::nats::{Encryption, NatsServer, Users};
 use coord_wire::fleet::RelayStatus;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -160,24 +160,20 @@ impl Feed {
         self.events.make_of(event, session, self.clients.process(session)?)
     }
 
-    /// Begins a turn in each of these sessions.
+    /// Begins a turn in each of these sessions, before the coordinator starts: what a measurement posts itself is not verified.
     fn begin(
         &mut self,
-        socket: &mut Socket,
+        sandbox: &Sandbox,
         sessions: core::ops::Range<usize>,
     ) -> anyhow::Result<()> {
+        let mut engine = sandbox.engine()?;
         for session in sessions {
-            for event in ["SessionStart", "UserPromptSubmit"] {
-                socket.post(&self.make(event, session)?, true)?;
+            for event in ["SessionStart", "UserPromptSubmit", "PostToolUse"] {
+                take(&mut engine, self.make(event, session)?, now())?;
             }
         }
-        Ok(())
+        sync(&mut engine)
     }
-}
-
-/// Starts the coordinators of machines.
-fn serve<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> anyhow::Result<Vec<Coordinator>> {
-    machines.into_iter().map(|one| one.sandbox.serve().context("a machine")).collect()
 }
 
 /// Bytes in MiB.

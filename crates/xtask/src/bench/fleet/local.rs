@@ -30,15 +30,13 @@ pub(in crate::bench) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Res
         return Ok(());
     }
     let mut servers = [Server::start()?, Server::start()?, Server::start()?];
-    let mut places = vec![Place::open("without a fleet", Sandbox::new(bench)?, bench, false)?];
+    let mut feed = Feed::new(bench, SESSIONS)?;
+    let mut places =
+        vec![Place::open("without a fleet", Sandbox::new(bench)?, bench, &mut feed, false)?];
     for (server, what) in servers.iter_mut().zip(["server up", "server down", "server hangs"]) {
         let machine = Machine::new(bench, "desk", server)?;
         server.admit(&[&machine.member])?;
-        places.push(Place::open(what, machine.sandbox, bench, true)?);
-    }
-    let mut feed = Feed::new(bench, SESSIONS)?;
-    for place in &mut places {
-        feed.begin(&mut place.socket, 0..SESSIONS)?;
+        places.push(Place::open(what, machine.sandbox, bench, &mut feed, true)?);
     }
     for place in places.iter().filter(|place| place.is_member) {
         published(&place.sandbox)?;
@@ -54,10 +52,12 @@ pub(in crate::bench) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Res
     memory("", &places, table)?;
     rounds(bench, &mut places)?;
     times(&places, table)?;
+    let sockets = places.iter().map(|place| Socket::open(&place.sandbox.paths));
+    let mut sockets = sockets.collect::<Result<Vec<_>, _>>()?;
     for n in 0..bench.rounds(EVENTS) {
-        for place in &mut places {
+        for socket in &mut sockets {
             let event = if (n / SESSIONS).is_multiple_of(2) { "Stop" } else { "UserPromptSubmit" };
-            place.socket.post(&feed.make(event, n % SESSIONS)?, false)?;
+            socket.post(&feed.make(event, n % SESSIONS)?, false)?;
         }
     }
     pass(Instant::now() + Duration::from_secs(2));
@@ -72,7 +72,6 @@ struct Place {
     sandbox: Sandbox,
     is_member: bool,
     coordinator: Coordinator,
-    socket: Socket,
     hook: Call,
     send: Call,
     /// Times of hooks and of messages.
@@ -84,15 +83,16 @@ impl Place {
         what: &'static str,
         sandbox: Sandbox,
         bench: &Bench,
+        feed: &mut Feed,
         is_member: bool,
     ) -> anyhow::Result<Self> {
+        feed.begin(&sandbox, 0..SESSIONS)?;
         let coordinator = sandbox.serve()?;
-        let socket = Socket::open(&sandbox.paths)?;
         let hook = bench.programs.hook("coord-hook-post-tool-use");
         let hook = Call::new(&hook, &payload()?).with(&sandbox.arguments());
         let send = Call::new(&bench.programs.coord, b"").with(&sandbox.arguments());
         let samples = Default::default();
-        Ok(Self { what, sandbox, is_member, coordinator, socket, hook, send, samples })
+        Ok(Self { what, sandbox, is_member, coordinator, hook, send, samples })
     }
 
     /// Calls hooks, and sends messages, one after the other.

@@ -111,15 +111,15 @@ fn catch_up(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let mut server = Server::start()?;
     let machine = Machine::new(bench, "desk", &server)?;
     server.admit(&[&machine.member])?;
-    let coordinator = machine.sandbox.serve()?;
-    let mut socket = Socket::open(&machine.sandbox.paths)?;
     let mut feed = Feed::new(bench, SESSIONS)?;
-    feed.begin(&mut socket, 0..SESSIONS)?;
+    feed.begin(&machine.sandbox, 0..SESSIONS)?;
+    let coordinator = machine.sandbox.serve()?;
     let held = published(&machine.sandbox)?.durable;
     server.nats.kill();
     until("the link to be down", || {
         Ok(status(&machine.sandbox).filter(|status| !status.is_up).map(|_| ()))
     })?;
+    let mut socket = Socket::open(&machine.sandbox.paths)?;
     for n in 0..RECORDS {
         // Turns end and begin: each of these is published.
         let event = if (n / SESSIONS).is_multiple_of(2) { "Stop" } else { "UserPromptSubmit" };

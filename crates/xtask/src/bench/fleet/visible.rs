@@ -1,7 +1,7 @@
 //! How long a change of a session takes until the other machines show it: from the event that is posted to the
 //! coordinator of one machine to the files that `coord inspect --fleet` reads on the others.
 
-use super::{Feed, Machine, Server, has_server, published, serve};
+use super::{Feed, Machine, Server, has_server, published};
 use crate::bench::Bench;
 use crate::bench::events::session_id;
 use crate::bench::place::load;
@@ -36,8 +36,13 @@ pub(in crate::bench) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Res
     let machines = machines.into_iter().collect::<Result<Vec<Machine>, _>>()?;
     let members: Vec<_> = machines.iter().map(|one| &one.member).collect();
     server.admit(&members)?;
-    let coordinators = serve(&machines)?;
-    let mut fleet = Watched::new(bench, &machines)?;
+    let mut feed = Feed::new(bench, SESSIONS * machines.len())?;
+    for (at, one) in machines.iter().enumerate() {
+        feed.begin(&one.sandbox, at * SESSIONS..(at + 1) * SESSIONS)?;
+    }
+    let coordinators = machines.iter().map(|one| one.sandbox.serve());
+    let coordinators = coordinators.collect::<Result<Vec<_>, _>>()?;
+    let mut fleet = Watched::new(feed, &machines)?;
     for one in &machines {
         published(&one.sandbox)?;
     }
@@ -88,13 +93,10 @@ struct State {
 }
 
 impl Watched {
-    fn new(bench: &Bench, machines: &[Machine]) -> anyhow::Result<Self> {
-        let mut feed = Feed::new(bench, SESSIONS * machines.len())?;
+    fn new(feed: Feed, machines: &[Machine]) -> anyhow::Result<Self> {
         let (mut sockets, mut shown) = (Vec::new(), Vec::new());
         for (of, machine) in machines.iter().enumerate() {
-            let mut socket = Socket::open(&machine.sandbox.paths)?;
-            feed.begin(&mut socket, of * SESSIONS..(of + 1) * SESSIONS)?;
-            sockets.push(socket);
+            sockets.push(Socket::open(&machine.sandbox.paths)?);
             for (_, other) in machines.iter().enumerate().filter(|(at, _)| *at != of) {
                 let dir = other.sandbox.paths.fleet_machines();
                 let file = dir.join(format!("{}.json", machine.member.id()));
