@@ -74,6 +74,12 @@ impl NatsServer {
         self.running.as_ref().map(|running| running.output().concat()).unwrap_or_default()
     }
 
+    /// Its process.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.running.as_ref().expect("it is running").pid()
+    }
+
     /// Kills it as `kill -9` does.
     #[track_caller]
     pub fn kill(&mut self) {
@@ -85,7 +91,7 @@ impl NatsServer {
     pub fn hang(&self) {
         self.signal(Signal::STOP);
         // Its threads go on until each has taken notice.
-        let pid = self.running.as_ref().expect("it is running").pid();
+        let pid = self.pid();
         wait_until("every thread of the NATS server has stopped", || {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
             let states = threads.flatten().map(|thread| {

@@ -115,7 +115,7 @@ struct Feed {
 
 impl Feed {
     fn new(bench: &Bench) -> anyhow::Result<Self> {
-        Ok(Self { events: Events::new(bench)?, clients: Clients::start()?, turns: 0 })
+        Ok(Self { events: Events::new(bench)?, clients: Clients::start(SESSIONS)?, turns: 0 })
     }
 
     /// A turn is open in each session.
@@ -129,8 +129,7 @@ impl Feed {
     }
 
     fn make(&mut self, event: &str, session: usize) -> anyhow::Result<Box<RawValue>> {
-        let client = self.clients.0.get(session).context("a client")?;
-        self.events.make_of(event, session, process_of(client)?)
+        self.events.make_of(event, session, self.clients.process(session)?)
     }
 
     fn send(&mut self, sandbox: &Sandbox, window: Duration, what: What) -> anyhow::Result<()> {
@@ -165,18 +164,24 @@ impl Feed {
 }
 
 /// Living processes that the sessions belong to, so that all of them are listed. They end with this.
-struct Clients(Vec<Child>);
+pub(super) struct Clients(Vec<Child>);
 
 impl Clients {
-    fn start() -> anyhow::Result<Self> {
+    /// So many processes.
+    pub(super) fn start(n: usize) -> anyhow::Result<Self> {
         let mut clients = Self(Vec::new());
-        for _ in 0..SESSIONS {
+        for _ in 0..n {
             let mut command = Command::new("cat");
             command.env_clear().env("PATH", "/usr/bin:/bin");
             command.stdin(Stdio::piped()).stdout(Stdio::null());
             clients.0.push(command.spawn().context("cat")?);
         }
         Ok(clients)
+    }
+
+    /// The process of this session.
+    pub(super) fn process(&self, session: usize) -> anyhow::Result<ProcessRef> {
+        process_of(self.0.get(session).context("a client")?)
     }
 }
 

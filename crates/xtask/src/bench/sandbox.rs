@@ -114,12 +114,7 @@ impl Coordinator {
 
     /// Memory in use, in bytes.
     pub(super) fn resident(&self) -> anyhow::Result<usize> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let kilobytes = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
-        Ok(kilobytes.context("VmRSS")? * 1024)
+        resident(self.child.id())
     }
 }
 
@@ -129,4 +124,14 @@ impl Drop for Coordinator {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Memory of a process in use, in bytes.
+pub(super) fn resident(pid: u32) -> anyhow::Result<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    Ok(kilobytes.context("VmRSS")? * 1024)
 }

@@ -119,8 +119,10 @@ const ALLOWED: [Arrows; 23] = [
         &[
             "coord-core",
             "coord-daemon",
+            "coord-fleet",
             "coord-host",
             "coord-model",
+            "coord-relay",
             "coord-screen",
             "coord-store",
             "coord-tests",
