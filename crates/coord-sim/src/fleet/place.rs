@@ -321,8 +321,10 @@ impl Place {
 
     /// The relay publishes what is new in the journal.
     pub(super) fn publish(&mut self, engine: &mut FakeEngine) -> Result<(), Violation> {
-        let mut publisher =
-            std::mem::replace(&mut self.publisher, Publisher::new(writer(self.number, self.relays)));
+        let mut publisher = std::mem::replace(
+            &mut self.publisher,
+            Publisher::new(writer(self.number, self.relays)),
+        );
         let keys = keys(self.number)?;
         let mut result = Ok(());
         for _ in 0..BATCHES_MAX {

@@ -92,7 +92,7 @@ impl Publisher {
         let incarnation = Incarnation(self.member.id().to_string());
         for _ in 0..BATCH / self.each {
             let batch = Batch {
-                writer: Writer { incarnation: incarnation.clone(), boot: String::new() },
+                writer: Writer { incarnation: incarnation.clone(), relay: String::new() },
                 first: self.last + 1,
                 last: self.last + self.each,
                 is_gap: false,
