@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 const SESSIONS: usize = 20;
 /// Rounds, in which each place is called so often, one after the other.
-const ROUNDS: usize = 100;
-const HOOKS: usize = 100;
-const SENDS: usize = 20;
+const ROUNDS: usize = 400;
+const HOOKS: usize = 25;
+const SENDS: usize = 5;
 /// The relay publishes what a block made within this time, so that the next block does not pay for it.
-const PAUSE: Duration = Duration::from_millis(400);
+const PAUSE: Duration = Duration::from_millis(250);
 /// Events after which memory is looked at again.
 const EVENTS: usize = 20_000;
 /// Neither time nor memory is more than a tenth above that without a fleet.
