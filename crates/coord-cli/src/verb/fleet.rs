@@ -24,7 +24,7 @@ use crate::out::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone. docs/fleet.md leads through it."
+    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

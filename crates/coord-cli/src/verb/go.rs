@@ -59,8 +59,8 @@ struct From {
 pub(crate) fn go(args: &GoArgs, context: &Context) -> Result<(), Failure> {
     let client = args.from.open("coord go")?;
     if let Some((machine, session)) = args.name.split_once('/') {
-        let machine = machines::named(machine, context)?;
-        return client.tell(elsewhere(&machine, &machine.session(session)?));
+        let (machine, session) = machines::session(machine, session, context)?;
+        return client.tell(elsewhere(&machine, &session));
     }
     let found = look(Some(&args.name), context)?.answer.sessions;
     // A conversation that was resumed may have several records: the one with the client is meant, else the newest.

@@ -288,10 +288,9 @@ fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
         return Ok(looked);
     };
     if let Some((machine, word)) = id.split_once('/') {
-        let machine = fleet::machines::named(machine, context)?;
-        let id = machine.session(word)?;
+        let (machine, session) = fleet::machines::session(machine, word, context)?;
         let mut sessions = machine.sessions();
-        sessions.retain(|session| session.session_id == id);
+        sessions.retain(|one| one.session_id == session);
         let answer = Inspect { schema: SCHEMA, sessions, ..Inspect::default() };
         return Ok(Looked { answer, miss: None });
     }

@@ -26,11 +26,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 /// The session that a word means, here or on another machine (F-03).
-fn receiver(word: &str, context: &Context) -> anyhow::Result<To> {
+fn receiver(word: &str, context: &Context) -> Result<To, Failure> {
     let Some((machine, session)) = word.split_once('/') else {
         return Ok(To::Session(word.to_owned()));
     };
-    let machine = machines::named(machine, context)?;
-    let session = machine.session(session)?;
+    let (machine, session) = machines::session(machine, session, context)?;
     Ok(To::Remote(RemoteSession { machine: machine.id, session, name: machine.name }))
 }

@@ -7,6 +7,7 @@ use coord_relay::PeerFile;
 use coord_wire::inspect::{Elsewhere, Session};
 
 use crate::context::Context;
+use crate::out::Failure;
 
 /// Another machine.
 pub(crate) struct Machine {
@@ -31,7 +32,7 @@ impl Machine {
     ///
     /// # Errors
     /// It means none that is known and is no id, or several.
-    pub(crate) fn session(&self, word: &str) -> anyhow::Result<String> {
+    fn session(&self, word: &str) -> anyhow::Result<String> {
         let sessions = self.sessions();
         let named = sessions.iter().filter(|one| {
             one.display_name.as_deref() == Some(word)
@@ -116,11 +117,28 @@ fn short(id: MachineId) -> String {
     id.to_string().chars().take(8).collect()
 }
 
+/// The machine and the session's id that two words mean.
+///
+/// # Errors
+/// There is no such session.
+pub(crate) fn session(
+    machine: &str,
+    word: &str,
+    context: &Context,
+) -> Result<(Machine, String), Failure> {
+    let found = named(machine, context).and_then(|machine| {
+        let id = machine.session(word)?;
+        Ok((machine, id))
+    });
+    let both = format!("{machine}/{word}");
+    found.map_err(|why| Failure::NoSuchSession(format!("No session {both:?}. {why}")))
+}
+
 /// The machine that a word means: its name, or the beginning of its id.
 ///
 /// # Errors
 /// It means none, or several.
-pub(crate) fn named(word: &str, context: &Context) -> anyhow::Result<Machine> {
+fn named(word: &str, context: &Context) -> anyhow::Result<Machine> {
     let machines = all(context)?;
     let names: Vec<String> = machines.iter().map(|one| one.name.clone()).collect();
     let is_it = |one: &Machine| {
