@@ -1,5 +1,5 @@
 //! What the server allows a machine: to publish under its own name, to take what is addressed to it, and to read the
-//! states of all machines. Nothing else.
+//! states and the history of all machines. Nothing else.
 //!
 //! Reading the states takes a consumer, and whoever creates one chooses the subject to which the server delivers: permissions
 //! do not check that. It delivers where somebody listens, and what it delivers keeps the subject that it had, so it is taken
