@@ -125,18 +125,8 @@ impl<W: World> Coordinator<W> {
         let at = state.moment(now);
         let Some(message) = state.message(id) else { return Ok(None) };
         let Some(to) = message.remote().cloned() else { return Ok(None) };
-        let lease_ms = state.attempt_ms(message, at);
-        let text = self.bodies.read(&id.to_string(), u64::from(message.bytes));
-        let text = text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other));
-        let text = match text {
-            Ok(text) => text,
-            Err(error) => {
-                let why = format!("its text cannot be read: {error}");
-                let lost = QueueEvent::Lost { id, why: why.clone() };
-                self.record_message(id, &why, lost, now)?;
-                return Ok(None);
-            }
-        };
+        let (lease_ms, bytes) = (state.attempt_ms(message, at), message.bytes);
+        let Some(text) = self.text_to_hand_out(id, bytes, now)? else { return Ok(None) };
         let claimed = QueueEvent::Claimed { id, holder: to.name.clone(), lease_ms };
         self.record_message(id, &format!("handed to the relay for {}", to.name), claimed, now)?;
         let Some(message) = self.engine.state().message(id) else { return Ok(None) };

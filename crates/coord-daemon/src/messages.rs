@@ -266,18 +266,8 @@ impl<W: World> Coordinator<W> {
         self.tick(now)?;
         let lease_ms = self.lease_ms(ask.lease_ms)?;
         while let Some(next) = self.engine.state().next_in_queue(queue) {
-            let (id, bytes) = (next.id, next.bytes);
-            let text = self.bodies.read(&id.to_string(), u64::from(bytes));
-            let text = text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other));
-            let text = match text {
-                Ok(text) => text,
-                Err(error) => {
-                    let why = format!("its text cannot be read: {error}");
-                    let lost = QueueEvent::Lost { id, why: why.clone() };
-                    self.record_message(id, &why, lost, now)?;
-                    continue;
-                }
-            };
+            let id = next.id;
+            let Some(text) = self.text_to_hand_out(id, next.bytes, now)? else { continue };
             let claimed = QueueEvent::Claimed { id, holder: ask.holder.clone(), lease_ms };
             self.record_message(id, &format!("claimed by {}", ask.holder), claimed, now)?;
             let Some(message) = self.engine.state().message(id) else { break };
@@ -289,6 +279,24 @@ impl<W: World> Coordinator<W> {
             }));
         }
         Ok(None)
+    }
+
+    /// The text of a message that is about to be handed out; none if it is lost, which is recorded.
+    pub(crate) fn text_to_hand_out(
+        &mut self,
+        id: MessageId,
+        bytes: u32,
+        now: Now,
+    ) -> Result<Option<String>, RequestError> {
+        let text = self.bodies.read(&id.to_string(), u64::from(bytes));
+        match text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => {
+                let why = format!("its text cannot be read: {error}");
+                self.record_message(id, &why, QueueEvent::Lost { id, why: why.clone() }, now)?;
+                Ok(None)
+            }
+        }
     }
 
     /// `POST /v1/messages/{id}/VERB`: settles, renews, retries or drops a message.

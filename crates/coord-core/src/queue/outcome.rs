@@ -153,7 +153,11 @@ impl State {
                 self.take_back(*id, *fence, why, fx);
                 return self.messages.get(*id).and_then(Message::session);
             }
-            QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
+            QueueEvent::Lost { id, why } => {
+                if !self.take_again(*id, why, fx) {
+                    self.fail_message(*id, why, at, fx);
+                }
+            }
             QueueEvent::Retried(id) => self.retry(*id, fx),
             QueueEvent::Released(id) => self.release(*id, fx),
             QueueEvent::Dropped(id) => self.drop_message(*id, fx),
@@ -356,7 +360,7 @@ impl State {
         }
     }
 
-    fn forget(&mut self, id: MessageId, fx: &mut Effects) {
+    pub(super) fn forget(&mut self, id: MessageId, fx: &mut Effects) {
         if self.messages.remove(id) {
             fx.effects.push(Effect::RemoveBody { message: id });
         }

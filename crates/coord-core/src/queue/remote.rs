@@ -82,6 +82,19 @@ impl State {
         }
     }
 
+    /// Forgets a message from another machine whose text was lost before anybody had it: its sender still has the text, asks
+    /// for its fate, and so sends it again. Returns whether it is one.
+    pub(super) fn take_again(&mut self, id: MessageId, why: &str, fx: &mut Effects) -> bool {
+        let Some(message) = self.messages.get(id) else { return false };
+        let Some(origin) = origin(message).filter(|_| message.attempts == 0) else { return false };
+        let origin = origin.clone();
+        self.header.from_machines.forget(&origin);
+        self.forget(id, fx);
+        let did = "to be taken in again when its sender sends it again";
+        fx.decide_about(alloc::string::ToString::to_string(&id), "F-05", why, did);
+        true
+    }
+
     /// Notes what became of a message that came from another machine.
     pub(super) fn note_fate(&mut self, id: MessageId, fate: Fate) {
         if let Some(origin) = self.messages.get(id).and_then(origin) {

@@ -119,6 +119,14 @@ impl Protected<FromMachines> {
         }
     }
 
+    /// A message that came is lost, and counts as one that never came.
+    pub(crate) fn forget(&mut self, origin: &Origin) {
+        if let Some(machine) = self.0.machines.get_mut(&origin.machine) {
+            machine.received.remove(&origin.id);
+        }
+        self.0.unsent.remove(&(origin.machine, origin.id));
+    }
+
     /// The fate of a message is to be sent once more.
     pub(crate) fn send_again(&mut self, machine: MachineId, id: MessageId) {
         if self.0.machines.get(&machine).is_some_and(|one| one.received.contains_key(&id)) {

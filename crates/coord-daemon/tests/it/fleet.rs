@@ -14,10 +14,11 @@ use coord_daemon::routes::Route;
 use coord_daemon::world::Membership;
 use coord_fleet::{Allowed, Carrier, Incarnation, Keys, Local, RemoteMessage};
 use coord_host::process::Caller;
-use coord_model::{Fate, Kind, MessageId, Now, RemoteWho};
+use coord_model::{Fate, Kind, MessageId, Now, ProcessRef, RemoteWho};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{Pace, SharedMachine};
-use coord_sim::serving::{CONFIG_DIR, Serving};
+use coord_sim::serving::{CONFIG_DIR, Serving, paths};
+use coord_store::Disk as _;
 use coord_testkit::fake_disk::Damage;
 use coord_testkit::random::Random;
 use coord_testkit::{EngineFaults, FakeDisk, FakeEngine, FakeServer, ready};
@@ -132,15 +133,25 @@ impl Place {
     }
 
     /// Begins the session that messages are for.
-    fn begins_session(&mut self) {
+    fn begins_session(&mut self) -> ProcessRef {
         let client = self.machine.get().spawn(100, Kind::Interactive, 34_816);
-        let payload = json!({
-            "hook_event_name": "SessionStart",
-            "source": "startup",
-            "session_id": SESSION,
-            "permission_mode": "default",
-            "transcript_path": format!("{CONFIG_DIR}/projects/p/{SESSION}.jsonl"),
-        });
+        let start = json!({"hook_event_name": "SessionStart", "source": "startup"});
+        let answer = self.hook(client, start);
+        assert!(matches!(answer, Route::Answer(Response { status: 204, .. })), "{answer:?}");
+        (0..3).for_each(|_| self.turn());
+        client
+    }
+
+    /// What a hook of the session's client is answered.
+    fn hook(&mut self, client: ProcessRef, mut payload: Value) -> Route {
+        let transcript = format!("{CONFIG_DIR}/projects/p/{SESSION}.jsonl");
+        for (field, value) in [
+            ("session_id", SESSION),
+            ("permission_mode", "default"),
+            ("transcript_path", &transcript),
+        ] {
+            payload[field] = json!(value);
+        }
         let hook = Hook::of_client(&self.machine.get(), client);
         let body = envelope(&hook, &payload).unwrap();
         let request = Request {
@@ -150,10 +161,7 @@ impl Place {
             body: serde_json::to_vec(&body).unwrap(),
             keep_alive: false,
         };
-        let caller = Caller { pid: hook.pid, parent: Some(client.pid) };
-        let answer = self.serving.route(&request, caller);
-        assert!(matches!(answer, Route::Answer(Response { status: 204, .. })), "{answer:?}");
-        (0..3).for_each(|_| self.turn());
+        self.serving.route(&request, Caller { pid: hook.pid, parent: Some(client.pid) })
     }
 
     /// Sends a message to a session of another machine.
@@ -362,6 +370,26 @@ fn f_06_a_message_that_comes_again_after_its_id_was_forgotten_is_refused() {
             (ItemVerdict::Refused, "it came before, long ago")
         );
     }
+}
+
+#[test]
+fn f_05_a_message_whose_text_is_lost_is_taken_in_again_from_its_sender() {
+    let mut place = Place::new(2, &[1]);
+    let client = place.begins_session();
+    let message = item(sealed(1, 2, 1));
+    assert_eq!(place.inbox(&message).unwrap().verdict, ItemVerdict::Kept);
+    let first = place.messages()[0].id.clone();
+    let disk = place.machine.get().disk.clone();
+    disk.remove(&paths().messages().join(&first)).unwrap();
+    // It would leave with this prompt.
+    let answer = place.hook(client, json!({"hook_event_name": "UserPromptSubmit"}));
+    assert!(matches!(answer, Route::Answer(Response { status: 204, .. })), "{answer:?}");
+    assert_eq!(place.messages(), []);
+    let ask = OutboxAsk { takes: true, ..OutboxAsk::default() };
+    assert_eq!(place.outbox(&ask).unwrap().fates, [], "its sender is told of no failure");
+    assert_eq!(place.inbox(&message).unwrap().verdict, ItemVerdict::Kept);
+    let texts: Vec<Option<String>> = place.messages().into_iter().map(|one| one.text).collect();
+    assert_eq!(texts, [Some("text 1".to_owned())]);
 }
 
 #[test]
