@@ -7,7 +7,7 @@
 use core::fmt;
 use std::io;
 
-use crate::batch::{Batch, Writer};
+use crate::batch::{Batch, Incarnation, Writer};
 use crate::engine::{Engine, EngineError, Held};
 use crate::keys::Keys;
 
@@ -45,11 +45,13 @@ pub trait Journal {
     fn read(&mut self, from: u64, through: u64) -> io::Result<Piece>;
     /// Whether this journal was published before, under this incarnation.
     fn was_published(&self) -> bool;
-    /// Notes that it was, durably.
+    /// Whether it was first published after that journal, which is an earlier one of this machine.
+    fn follows(&self, other: &Incarnation) -> bool;
+    /// Notes durably that it is published, and which journal stood there before, if another one did.
     ///
     /// # Errors
     /// The note was not written.
-    fn note_published(&mut self) -> io::Result<()>;
+    fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()>;
 }
 
 /// Another machine publishes under this one's identity (F-07): publishing stops until a person has decided.
@@ -113,6 +115,8 @@ struct Position {
 pub struct Outbox {
     writer: Writer,
     position: Option<Position>,
+    /// The journal that was found there, if it is another one.
+    before: Option<Incarnation>,
     /// Whether a batch was appended by this process. From then on a batch of another one, after all that was held, is another
     /// machine's: what an earlier relay of this machine left under way is appended only as long as nothing else was.
     has_appended: bool,
@@ -130,6 +134,7 @@ impl Outbox {
         Self {
             writer,
             position: None,
+            before: None,
             has_appended: false,
             conflicts: 0,
             rewinds: 0,
@@ -166,14 +171,15 @@ impl Outbox {
         }
         let batch = self.batch(position.next, extent, journal)?;
         let through = batch.last;
+        // Before it is published: once it is, the other one is found again only after the engine has lost this one.
+        if !journal.was_published() {
+            journal.note_published(self.before.as_ref())?;
+        }
         match engine.append(&batch.seal(keys), position.after).await {
             Ok(place) => {
                 self.position = Some(Position { next: through.saturating_add(1), after: place });
                 self.held_through = Some(through);
                 self.has_appended = true;
-                if !journal.was_published() {
-                    journal.note_published()?;
-                }
                 Ok(Turn::Published { through })
             }
             Err(EngineError::Conflict) => {
@@ -219,10 +225,12 @@ impl Outbox {
             return Ok(Position { next: extent.oldest_wanted, after: place });
         };
         if batch.writer.incarnation != self.writer.incarnation {
-            if journal.was_published() {
+            let found = batch.writer.incarnation;
+            if journal.was_published() && !journal.follows(&found) {
                 let what = "it has published another journal since this one";
                 return Err(Duplicate(what.to_owned()));
             }
+            self.before = Some(found);
             self.note_held(0);
             return Ok(Position { next: extent.oldest_wanted, after: place });
         }

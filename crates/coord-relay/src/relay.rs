@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coord_fleet::{
-    BEAT_MS, Beat, Carrier, CarryError, Engine, EngineError, Identity, Outbox, Peers, SessionState,
-    StateKey, Turn, TurnError, Watched, Writer,
+    BEAT_MS, Beat, Carrier, CarryError, Engine, EngineError, Identity, Incarnation, Outbox, Peers,
+    SessionState, StateKey, Turn, TurnError, Watched, Writer,
 };
 use coord_wire::fleet::RelayStatus;
 use tokio::sync::watch;
@@ -474,8 +474,12 @@ impl<S: Source> coord_fleet::Journal for SharedSource<'_, S> {
         self.0.borrow().was_published()
     }
 
-    fn note_published(&mut self) -> io::Result<()> {
-        self.0.borrow_mut().note_published()
+    fn follows(&self, other: &Incarnation) -> bool {
+        self.0.borrow().follows(other)
+    }
+
+    fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()> {
+        self.0.borrow_mut().note_published(after)
     }
 }
 

@@ -15,6 +15,7 @@ struct Numbers {
     oldest: u64,
     newest: u64,
     was_published: bool,
+    follows: Option<Incarnation>,
 }
 
 /// Records in a batch.
@@ -34,8 +35,13 @@ impl Journal for Numbers {
         self.was_published
     }
 
-    fn note_published(&mut self) -> io::Result<()> {
+    fn follows(&self, other: &Incarnation) -> bool {
+        self.follows.as_ref() == Some(other)
+    }
+
+    fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()> {
         self.was_published = true;
+        self.follows = after.cloned();
         Ok(())
     }
 }
@@ -47,7 +53,7 @@ fn lines(first: u64, last: u64) -> String {
 }
 
 fn numbers(newest: u64) -> Numbers {
-    Numbers { oldest: 1, newest, was_published: false }
+    Numbers { oldest: 1, newest, was_published: false, follows: None }
 }
 
 fn writer(incarnation: &str, relay: &str) -> Writer {
@@ -152,6 +158,10 @@ fn f_07_a_new_journal_follows_the_old_one() {
     let mut other = numbers(3);
     place.publish(&mut Outbox::new(writer("b", "relay")), &mut other).unwrap();
     assert_eq!(place.held(), [(1, 4, false), (5, 6, false), (1, 3, false)]);
+    // The server loses the new one: the old one is no clone's.
+    place.server.borrow_mut().lose_tail(1);
+    place.publish(&mut Outbox::new(writer("b", "third relay")), &mut other).unwrap();
+    assert_eq!(place.held().last(), Some(&(1, 3, false)));
     // The old one is another machine's now.
     journal.newest = 7;
     let refused = place.publish(&mut Outbox::new(writer("a", "relay")), &mut journal);

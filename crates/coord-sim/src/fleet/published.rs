@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher as _;
 use std::io;
 
-use coord_fleet::{Batch, Extent, Journal, Local as _, Piece};
+use coord_fleet::{Batch, Extent, Incarnation, Journal, Local as _, Piece};
 use coord_store::journal::{self, oldest};
 use coord_testkit::FakeServer;
 use coord_wire::fleet::OutboxAsk;
@@ -84,7 +84,12 @@ impl Journal for Place {
         self.is_published
     }
 
-    fn note_published(&mut self) -> io::Result<()> {
+    fn follows(&self, _: &Incarnation) -> bool {
+        // A machine keeps its journal here.
+        false
+    }
+
+    fn note_published(&mut self, _: Option<&Incarnation>) -> io::Result<()> {
         self.is_published = true;
         Ok(())
     }

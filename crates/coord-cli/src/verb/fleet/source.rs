@@ -30,6 +30,9 @@ struct Named {
     incarnation: Incarnation,
     /// Whether it was published.
     is_published: bool,
+    /// The journal that was published before it, an earlier one of this machine.
+    #[serde(default)]
+    follows: Option<Incarnation>,
 }
 
 /// This machine.
@@ -52,7 +55,11 @@ impl FleetSource {
         let named = match read_small_file(&file, SMALL_FILE_BYTES_MAX) {
             Ok(text) => serde_json::from_slice(&text).with_context(shown)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let named = Named { incarnation: Incarnation(random()?), is_published: false };
+                let named = Named {
+                    incarnation: Incarnation(random()?),
+                    is_published: false,
+                    follows: None,
+                };
                 coord_relay::write_durably(&file, &serde_json::to_vec(&named)?)
                     .with_context(shown)?;
                 named
@@ -163,8 +170,12 @@ impl Journal for FleetSource {
         self.named.is_published
     }
 
-    fn note_published(&mut self) -> io::Result<()> {
-        let named = Named { is_published: true, ..self.named.clone() };
+    fn follows(&self, other: &Incarnation) -> bool {
+        self.named.follows.as_ref() == Some(other)
+    }
+
+    fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()> {
+        let named = Named { is_published: true, follows: after.cloned(), ..self.named.clone() };
         coord_relay::write_durably(&self.file, &serde_json::to_vec(&named)?)?;
         self.named = named;
         Ok(())
