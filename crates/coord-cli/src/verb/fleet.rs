@@ -126,6 +126,15 @@ fn settings(config: &Config, login_seed: String) -> anyhow::Result<Settings> {
     files.settings(&url.0, login_seed)
 }
 
+/// The configuration, this machine's keys, and where the server is.
+fn member(context: &Context) -> anyhow::Result<(Config, Identity, Settings)> {
+    let file = context.paths.config_file();
+    let config = Config::load(&file).with_context(|| file.display().to_string())?;
+    let identity = identity(context)?;
+    let settings = settings(&config, identity.login_seed.clone())?;
+    Ok((config, identity, settings))
+}
+
 /// The name under which other machines show this one.
 fn own_name(config: &Config) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use anyhow::{Context as _, anyhow};
-use coord_config::Config;
+use anyhow::anyhow;
 use coord_model::{Event, Record};
 use coord_relay::{Checked, Connection, check};
 use coord_store::journal::Cursor;
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::line;
 
+use super::member;
 use super::source::FleetSource;
-use super::{identity, settings};
 use crate::context::Context;
 use crate::out::Failure;
 
@@ -24,10 +23,7 @@ use crate::out::Failure;
 pub(super) struct Args {}
 
 pub(super) fn run(_: &Args, context: &Context) -> Result<(), Failure> {
-    let file = context.paths.config_file();
-    let config = Config::load(&file).with_context(|| file.display().to_string())?;
-    let identity = identity(context)?;
-    let settings = settings(&config, identity.login_seed.clone())?;
+    let (_, identity, settings) = member(context)?;
     let incarnation = FleetSource::open(context)?.incarnation();
     let key = identity.keys.public();
     let here = events(context)?;

@@ -5,13 +5,12 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use anyhow::Context as _;
-use coord_config::Config;
 use coord_fleet::Writer;
 use coord_relay::{Options, Watch, run as relay};
 use tokio::sync::watch;
 
 use super::source::{FleetSource, random};
-use super::{identity, own_name, settings};
+use super::{member, own_name};
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::Failure;
@@ -24,10 +23,7 @@ use crate::out::Failure;
 pub(super) struct Args {}
 
 pub(super) fn run(_: &Args, context: &Context) -> Result<(), Failure> {
-    let file = context.paths.config_file();
-    let config = Config::load(&file).with_context(|| file.display().to_string())?;
-    let identity = identity(context)?;
-    let settings = settings(&config, identity.login_seed.clone())?;
+    let (config, identity, settings) = member(context)?;
     let dir = context.paths.fleet();
     coord_relay::private_dir(&dir).with_context(|| dir.display().to_string())?;
     let path = context.paths.fleet_lock();
