@@ -242,7 +242,7 @@ impl State {
                     let remote = message.remote().map(|to| to.name.clone());
                     let why = remote.map_or_else(
                         || "its time (--ttl) ran out".to_string(),
-                        |name| format!("undeliverable: no word from {name} of its fate in time"),
+                        |name| format!("undeliverable: {name} did not report its fate in time"),
                     );
                     self.fail_message(id, &why, at, fx);
                 }

@@ -48,8 +48,8 @@ impl State {
         let Some(message) = self.messages.get(id) else { return false };
         let Some(to) = message.remote() else { return false };
         let saw = match message.accepted {
-            None => format!("no word from {} that it was accepted", to.name),
-            Some(_) => format!("no word from {} of its fate", to.name),
+            None => format!("{} has not confirmed it", to.name),
+            Some(_) => format!("{} has not reported its fate", to.name),
         };
         self.messages.change(id, |one| one.state = MessageState::Pending { not_before: None });
         fx.decide_about(alloc::string::ToString::to_string(&id), "F-05", &saw, "to be sent again");

@@ -294,7 +294,7 @@ fn f_05_without_a_word_from_there_it_is_undeliverable_in_the_end() {
     assert!(handed.len() < 10, "{pauses:?}");
     let (state, because) = fate(here, &id);
     assert_eq!(state, "failed");
-    assert_eq!(because, "undeliverable: no word from m2 of its fate in time");
+    assert_eq!(because, "undeliverable: m2 did not report its fate in time");
 }
 
 /// A message that machine `from` seals for machine `to`.

@@ -1,29 +1,15 @@
 //! The part that is the simulated fleet: machines that send messages to each other (F-04, F-05).
 
 use super::ledger::{self, Seeds};
-use super::program::{SIMULATION, cargo};
-use super::{Failure, Report, show_end};
+use super::program::lives;
+use super::{Failure, Report};
 use serde::Deserialize;
 
 /// Lives of the fleet, from a fresh seed on.
 pub(super) fn run(seeds: u64) -> anyhow::Result<Report> {
     let first = ledger::fresh("fleet", seeds)?;
     let words = format!("fleet --seeds {seeds} --from {first} --json");
-    let again = |words: &str| format!("cargo {} -- {words}", SIMULATION.join(" "));
-    let (output, text) = cargo(SIMULATION.into_iter().chain(["--"]).chain(words.split(' ')))?;
-    let Some(ran) = text.lines().find_map(|line| serde_json::from_str::<Ran>(line).ok()) else {
-        show_end(&text);
-        return Ok(Report::failed(format!("coord-sim: {}", output.status), again(&words)));
-    };
-    let mut report = ran.report(first);
-    for failure in &mut report.failures {
-        let seed = failure.seed.unwrap_or(first);
-        failure.again = again(&format!("fleet --seeds 1 --from {seed}"));
-    }
-    if report.failures.is_empty() && !output.status.success() {
-        report.failures = Report::failed(output.status.to_string(), again(&words)).failures;
-    }
-    Ok(report)
+    lives(first, &words, |seed| format!("fleet --seeds 1 --from {seed}"), Ran::report)
 }
 
 /// What `coord-sim fleet --json` prints, as far as it is recorded.

@@ -5,11 +5,12 @@ use super::{Failure, Report, show_end};
 use crate::root;
 use anyhow::Context;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 /// The words of cargo that build and run the simulation.
-pub(super) const SIMULATION: [&str; 7] =
+const SIMULATION: [&str; 7] =
     ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
 
 /// The fuzzer, built with coverage, for some minutes.
@@ -53,19 +54,29 @@ pub(super) fn simulation(
     let (first, forgers) = (ledger::fresh(part, n)?, part == "forgers");
     let option_forgers = if forgers { " --forgers" } else { "" };
     let words = format!("run {option} {n} --from {first}{option_forgers} --json");
+    let one = |seed: u64| format!("run --seeds 1 --from {seed}{option_forgers}");
+    lives(first, &words, one, Ran::report)
+}
+
+/// Runs the simulation with these words, and reads the line of JSON that it prints. `one` are the words for a seed alone.
+pub(super) fn lives<R: DeserializeOwned>(
+    first: u64,
+    words: &str,
+    one: impl Fn(u64) -> String,
+    report: impl Fn(R, u64) -> Report,
+) -> anyhow::Result<Report> {
     let again = |words: &str| format!("cargo {} -- {words}", SIMULATION.join(" "));
     let (output, text) = cargo(SIMULATION.into_iter().chain(["--"]).chain(words.split(' ')))?;
-    let Some(ran) = text.lines().find_map(|line| serde_json::from_str::<Ran>(line).ok()) else {
+    let Some(ran) = text.lines().find_map(|line| serde_json::from_str::<R>(line).ok()) else {
         show_end(&text);
-        return Ok(Report::failed(format!("coord-sim: {}", output.status), again(&words)));
+        return Ok(Report::failed(format!("coord-sim: {}", output.status), again(words)));
     };
-    let mut report = ran.report(first);
+    let mut report = report(ran, first);
     for failure in &mut report.failures {
-        let seed = failure.seed.unwrap_or(first);
-        failure.again = again(&format!("run --seeds 1 --from {seed}{option_forgers}"));
+        failure.again = again(&one(failure.seed.unwrap_or(first)));
     }
     if report.failures.is_empty() && !output.status.success() {
-        report.failures = Report::failed(output.status.to_string(), again(&words)).failures;
+        report.failures = Report::failed(output.status.to_string(), again(words)).failures;
     }
     Ok(report)
 }
@@ -127,7 +138,7 @@ impl Ran {
 }
 
 /// Runs cargo with these words; also what it printed.
-pub(super) fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
+fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
     let output = Command::new(env!("CARGO")).args(words).current_dir(root()).output();
     let output = output.context("cargo")?;
     let text = [output.stdout.as_slice(), &output.stderr].concat();

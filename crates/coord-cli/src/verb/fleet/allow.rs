@@ -14,7 +14,7 @@ use crate::verb::install::{sync_directory, temporary};
 /// Name a machine by its key, and say whether its messages are taken
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord fleet allow KEY laptop --send   take messages from that machine\n  coord fleet allow KEY laptop          take none; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                     print the list\n\nKEY is what `coord fleet join` printed there. Who may send can have an agent here act: allow only\nmachines that are yours. The list is the file fleet-allow beside config.toml."
+    after_help = "Examples:\n  coord fleet allow KEY laptop --send   take messages from that machine\n  coord fleet allow KEY laptop          take none; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                     print the list\n\nKEY is what `coord fleet join` printed there. A machine that may send can make agents here\nact, so allow only your own. The list is the file fleet-allow beside config.toml."
 )]
 pub(super) struct Args {
     /// The machine's key
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.key.is_none() && args.remove.is_none() {
         if allowed.all().next().is_none() {
-            return Ok(writeln!(out, "No machine is allowed anything.")?);
+            return Ok(writeln!(out, "No machine is on the list.")?);
         }
         for one in allowed.all() {
             let what = if one.may_send { "may send" } else { "is named" };
@@ -91,7 +91,7 @@ fn removed(text: &str, allowed: &Allowed, who: &str) -> anyhow::Result<(String, 
     let Some(found) = found else {
         bail!("No machine {who:?} is on the list; nothing was changed.")
     };
-    Ok((without(text, found.key), format!("{} may send nothing any more.", found.name)))
+    Ok((without(text, found.key), format!("{} may no longer send messages.", found.name)))
 }
 
 /// The list without the line of a key.

@@ -66,11 +66,11 @@ fn tell(checked: &Checked) -> Result<(), Failure> {
     for (first, last) in &checked.given_up {
         writeln!(
             out,
-            "Given up: {first} to {last}, which were gone before the server could be reached."
+            "Not published: {first} to {last}; the journal dropped them before the server was reachable."
         )?;
     }
     if checked.is_right() {
-        return Ok(writeln!(out, "Each is there once, and as the journal has it.")?);
+        return Ok(writeln!(out, "Each record is there once and matches the journal.")?);
     }
     for (first, last) in &checked.missing {
         writeln!(out, "Missing: {first} to {last}")?;
@@ -84,5 +84,5 @@ fn tell(checked: &Checked) -> Result<(), Failure> {
     if 0 < checked.not_believed {
         writeln!(out, "Not signed by this machine, or damaged: {} batches", checked.not_believed)?;
     }
-    Err(Failure::Failed(anyhow!("what the server holds is not what the journal has")))
+    Err(Failure::Failed(anyhow!("the server's copy differs from the journal")))
 }

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, _: &Context) -> Result<(), Failure> {
         writeln!(out, "unchanged {one}")?;
     }
     let version = report.server_version.as_deref().unwrap_or("of an unknown version");
-    Ok(writeln!(out, "The server, {version}, has everything as it is to be.")?)
+    Ok(writeln!(out, "The server ({version}) is set up.")?)
 }
 
 fn bad_machine(word: &str) -> anyhow::Error {

@@ -79,20 +79,17 @@ fn tell(identity: &Identity, name: &str, url: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "This machine is {name}, {machine}.")?;
     writeln!(out)?;
-    writeln!(
-        out,
-        "1. The server lets it in with this entry among the users of its configuration:"
-    )?;
+    writeln!(out, "1. Add this entry to the users in the server's configuration:")?;
     writeln!(out)?;
     for line in permissions::block(machine, login.public_key()).lines() {
         writeln!(out, "   {line}")?;
     }
     writeln!(out)?;
-    writeln!(out, "2. With the administrator's login, once:")?;
+    writeln!(out, "2. Run this once, with the administrator's login:")?;
     writeln!(out)?;
     writeln!(out, "   coord fleet init {url} --admin FILE {machine}")?;
     writeln!(out)?;
-    writeln!(out, "3. On a machine that is to take messages from here:")?;
+    writeln!(out, "3. Run this on each machine that should accept messages from this one:")?;
     writeln!(out)?;
     writeln!(out, "   coord fleet allow {key} {name} --send")?;
     writeln!(out)?;

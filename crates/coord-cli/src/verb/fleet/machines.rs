@@ -72,9 +72,9 @@ impl Machine {
                 session.state = SessionState::Unknown;
                 session.because = match self.age_ms {
                     Some(age_ms) => {
-                        format!("{} was last heard {} s ago", self.name, age_ms / 1_000)
+                        format!("{} was last heard from {} s ago", self.name, age_ms / 1_000)
                     }
-                    None => format!("{} was not heard since this machine started", self.name),
+                    None => format!("{} was not heard from since this machine started", self.name),
                 };
                 session.need = None;
                 session.needs.clear();

@@ -121,7 +121,7 @@ fn link(
     }
     if 0 < relay.refused {
         let last = relay.last_refusal.as_deref().unwrap_or("for an unknown reason");
-        writeln!(out, "refused   {} items, the last one since {}", relay.refused, escape(last))?;
+        writeln!(out, "refused   {} items, the last one because {}", relay.refused, escape(last))?;
     }
     if let Some(skew) = relay.skew_ms.filter(|skew| SKEW_SHOWN_MS <= skew.unsigned_abs()) {
         writeln!(out, "clock     {}", skewed(skew))?;

@@ -231,7 +231,7 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
 #[track_caller]
 fn is_whole(machine: &Machine) -> String {
     let checked = coord(&machine.home, &["fleet", "check"]).expect_success().stdout;
-    assert!(checked.ends_with("Each is there once, and as the journal has it.\n"), "{checked}");
+    assert!(checked.ends_with("Each record is there once and matches the journal.\n"), "{checked}");
     checked
 }
 
