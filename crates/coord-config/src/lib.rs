@@ -244,11 +244,12 @@ mod tests {
     }
 
     /// The keys whose values coord-core does not take.
-    const OWN: [&str; 16] = [
+    const OWN: [&str; 17] = [
         "fleet.ca",
         "fleet.cert",
         "fleet.key",
         "fleet.name",
+        "fleet.notify",
         "fleet.url",
         "log.level",
         "loop.min_free_memory_mb",

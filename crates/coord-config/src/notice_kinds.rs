@@ -11,7 +11,7 @@ const DAY_MIN: u32 = 24 * 60;
 
 /// `true` or `false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flag(pub(crate) bool);
+pub struct Flag(pub bool);
 
 impl Kind for Flag {
     fn takes() -> String {

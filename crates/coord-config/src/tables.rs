@@ -157,6 +157,8 @@ config! {
         key: Maybe<AbsolutePath> = Maybe(None);
         /// The name under which other machines show this one; the host name if empty.
         name: Maybe<Text> = Maybe(None);
+        /// Whether this machine tells people of the needs of other machines too: of those that are on its list with `notify`, and have this one on theirs.
+        notify: Flag = Flag(false);
         /// The address of the NATS server: `tls://HOST:PORT`, or `nats://` on this machine itself; several of one cluster are separated by commas.
         url: Maybe<Text> = Maybe(None);
     }

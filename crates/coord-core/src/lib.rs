@@ -20,6 +20,7 @@ mod arrival;
 mod deadlines;
 mod death;
 mod effects;
+mod elsewhere;
 mod fusion;
 mod gate;
 mod host_event;
@@ -70,14 +71,14 @@ pub use queue::{
 pub use quota::is_failure_open;
 pub use records::{
     Account, Activity, Arrival, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts,
-    DeadServer, DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent,
-    Inbox, Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message,
-    MessageState, Need, Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId,
-    OwnerProof, PaneFact, PaneView, Pending, Presence, Protected, QueueHead, QuotaWait, Recovery,
-    RegistryFact, Reply, ResetSource, Rest, SaidLimit, SaidUsage, SeenIds, Sending, Session,
-    ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile,
-    Subagent, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way,
-    Window, WorkLook,
+    DeadServer, DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HeardNeed, HiddenWaits, Hold,
+    HostEvent, Inbox, Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message,
+    MessageState, Need, Notice, NoticeStage, NoticeWait, Notices, NoticesElsewhere, Obstacle, Over,
+    Owner, OwnerId, OwnerProof, PaneFact, PaneView, Pending, Presence, Protected, QueueHead,
+    QuotaWait, Recovery, RegistryFact, Reply, ResetSource, Rest, SaidLimit, SaidUsage, SeenIds,
+    Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State,
+    Still, StopFile, Subagent, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,
+    WakeDecision, Way, Window, WorkLook,
 };
 pub use recovery::PlacedResume;
 pub use request::NotAnswerable;

@@ -98,7 +98,7 @@ impl State {
         session.needs.update(left);
         self.put(session);
         for need in &begun {
-            self.begin_notices(key, need);
+            self.begin_notices(need);
         }
     }
 
@@ -347,6 +347,7 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }
+        | Event::Fleet(_)
         | Event::ConfigChanged { .. }
         | Event::JournalReopened { .. }
         | Event::Shutdown { .. }

@@ -4,7 +4,7 @@
 //! is told is recorded before it is told. After a restart in between it is told once more, marked as a repeat.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
 use coord_model::{
@@ -15,7 +15,8 @@ use coord_model::{
 use crate::effects::Effects;
 use crate::quiet::quiet_until;
 use crate::records::{
-    ChannelState, Failing, Need, Notice, NoticeStage, NoticeWait, Sending, Session, State, Window,
+    ChannelState, Failing, HeardNeed, NEVER, Need, Notice, NoticeStage, NoticeWait, Sending,
+    Session, State, Window,
 };
 
 /// Notices of a channel within [`LATELY_MS`]; more are gathered in one.
@@ -40,8 +41,8 @@ const WITHDRAWALS_MAX: u32 = 12;
 
 impl State {
     /// A need began: it gets a notice on each channel that sends its kind.
-    pub(crate) fn begin_notices(&mut self, session: SessionKey, need: &Need) {
-        self.add_notices(session, need.id, NoticeKind::Need(need.kind), need.since);
+    pub(crate) fn begin_notices(&mut self, need: &Need) {
+        self.add_notices(need.id, NoticeKind::Need(need.kind), need.since);
     }
 
     /// Something happened that needs nobody.
@@ -49,7 +50,7 @@ impl State {
         let settings = &self.header.settings.notice;
         if settings.has_channel_for(kind) {
             let id = session.next_need();
-            self.add_notices(session.key, id, kind, at);
+            self.add_notices(id, kind, at);
         }
     }
 
@@ -72,7 +73,7 @@ impl State {
 
     /// Adapts the channels to the configuration. A channel learns of the needs that are open and that it did not tell
     /// before, and forgets what it is not to tell any more.
-    pub(crate) fn follow_channels(&mut self) {
+    pub(crate) fn follow_channels(&mut self, at: Moment) {
         let settings = &self.header.settings.notice;
         let mut before = core::mem::take(&mut self.header.notices.channels);
         for channel in &settings.channels {
@@ -85,12 +86,14 @@ impl State {
             });
             self.header.notices.channels.insert(channel.name.clone(), state);
         }
-        let open = self
-            .sessions()
-            .flat_map(|session| session.open_needs().map(|need| (session.key, need.clone())));
-        let open: Vec<(SessionKey, Need)> = open.collect();
-        for (session, need) in open {
-            self.begin_notices(session, &need);
+        let open = self.sessions().flat_map(|session| session.open_needs().cloned());
+        let open: Vec<Need> = open.collect();
+        for need in &open {
+            self.begin_notices(need);
+        }
+        for (id, HeardNeed { need, .. }) in self.header.elsewhere.needs.clone() {
+            let since = Moment { wall_ms: need.since_ms, ..at };
+            self.add_notices(id, NoticeKind::Need(need.kind), since);
         }
     }
 
@@ -108,19 +111,36 @@ impl State {
             }
         }
         self.judge_quiet_again(at);
-        self.follow_channels();
+        self.follow_channels(at);
     }
 
     /// The local clock changed, or the quiet hours did: what waits for their end is judged again.
     pub(crate) fn judge_quiet_again(&mut self, at: Moment) {
-        for channel in self.header.notices.channels.values_mut() {
-            for notice in channel.notices.values_mut() {
-                if let NoticeStage::Waiting { until, because: NoticeWait::Quiet } =
-                    &mut notice.stage
-                {
-                    *until = (*until).min(at.awake);
-                }
+        self.end_waits(NoticeWait::Quiet, at);
+    }
+
+    /// What waits for this is judged again.
+    pub(crate) fn end_waits(&mut self, wait: NoticeWait, at: Moment) {
+        let channels = self.header.notices.channels.values_mut();
+        for notice in channels.flat_map(|channel| channel.notices.values_mut()) {
+            if let NoticeStage::Waiting { until, because } = &mut notice.stage
+                && *because == wait
+            {
+                *until = (*until).min(at.awake);
             }
+        }
+    }
+
+    /// Changes the notices of a need.
+    pub(crate) fn each_notice(&mut self, id: NeedId, change: impl Fn(&mut Notice)) {
+        let channels = self.header.notices.channels.values_mut();
+        channels.filter_map(|channel| channel.notices.get_mut(&id)).for_each(change);
+    }
+
+    /// Nothing is told of the need any more, and what was told stands.
+    pub(crate) fn forget_notices(&mut self, id: NeedId) {
+        for channel in self.header.notices.channels.values_mut() {
+            channel.notices.remove(&id);
         }
     }
 
@@ -128,19 +148,19 @@ impl State {
     pub(crate) fn tell_of_work(&mut self, session: SessionKey) {
         let settings = &self.header.settings.notice;
         for channel in self.header.notices.channels.values_mut() {
-            let notices = channel.notices.values_mut().filter(|notice| notice.session == session);
-            for notice in notices.filter(|notice| waits_for(notice, NoticeWait::Work)) {
+            let notices = channel.notices.iter_mut().filter(|(id, _)| id.session == session);
+            for (_, notice) in notices.filter(|(_, notice)| waits_for(notice, NoticeWait::Work)) {
                 let until = notice.since.awake.plus_ms(settings.delay_ms(notice.kind));
                 notice.stage = NoticeStage::Waiting { until, because: NoticeWait::Delay };
             }
         }
     }
 
-    fn add_notices(&mut self, session: SessionKey, id: NeedId, kind: NoticeKind, since: Moment) {
+    pub(crate) fn add_notices(&mut self, id: NeedId, kind: NoticeKind, since: Moment) {
         let settings = &self.header.settings.notice;
         let delayed_until = since.awake.plus_ms(settings.delay_ms(kind));
         let seen_by = since.awake.plus_ms(WORK_MS);
-        let is_looking = self.get(session).is_some_and(|one| one.work.is_requested());
+        let is_looking = self.get(id.session).is_some_and(|one| one.work.is_requested());
         let (until, because) = if delayed_until < seen_by && is_looking {
             (seen_by, NoticeWait::Work)
         } else {
@@ -150,7 +170,6 @@ impl State {
             let Some(state) = self.header.notices.channels.get_mut(&channel.name) else { continue };
             state.notices.entry(id).or_insert_with(|| Notice {
                 kind,
-                session,
                 since,
                 count: 0,
                 told_at: None,
@@ -202,6 +221,7 @@ impl State {
         if let Some((id, notice)) = over.map(|(id, notice)| (*id, notice.clone())) {
             return self.withdraw(channel, state, (id, notice), at, fx);
         }
+        self.leave_elsewhere(channel, state, at, fx);
         self.hold_in_quiet_hours(channel, state, at, fx);
         self.look_for_person(channel, state, at, fx);
         let due = due_now(state, at.awake);
@@ -233,6 +253,24 @@ impl State {
             let n = if is_many { due.len() } else { 1 };
             self.send(channel, state, due.into_iter().take(n).collect(), at, fx);
         }
+    }
+
+    /// While another machine tells of this one's needs, the channels here are silent about them (F-02).
+    fn leave_elsewhere(
+        &self,
+        channel: &NoticeChannel,
+        state: &mut ChannelState,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let Some(notifier) = &self.header.elsewhere.notifier else { return };
+        let is_left = |id: &NeedId| {
+            let kind = state.notices.get(id).map(|notice| notice.kind);
+            !id.is_elsewhere() && matches!(kind, Some(NoticeKind::Need(_)))
+        };
+        let left: Vec<NeedId> = due_now(state, at.awake).into_iter().filter(is_left).collect();
+        let why = format!("{} tells of it", notifier.name);
+        self.postpone(channel, state, &left, (NEVER, NoticeWait::Elsewhere), &why, fx);
     }
 
     fn hold_in_quiet_hours(
@@ -274,7 +312,7 @@ impl State {
                 || matches!(notice.stage, NoticeStage::Looking { .. })
                 || waits_for(notice, NoticeWait::NobodyThere)
                 || waits_for(notice, NoticeWait::Rate);
-            let pane = self.get(notice.session).and_then(Session::proved_pane);
+            let pane = self.get(id.session).and_then(Session::proved_pane);
             if let Some((pane, _)) = pane.filter(|_| !is_asked) {
                 notice.stage = NoticeStage::Looking { until: at.awake.plus_ms(LOOK_MS) };
                 fx.ask(Effect::LookForPresence { need: id, pane });
@@ -329,7 +367,6 @@ impl State {
             notice.stage = NoticeStage::Waiting { until, because };
             if !is_known {
                 self.decide_notice(
-                    notice.session,
                     *id,
                     why,
                     &format!("postpone the notice on {}", channel.name),
@@ -366,13 +403,7 @@ impl State {
                 (1, _) => format!("still open, for {seconds} s"),
                 (_, _) => format!("open for {seconds} s, like {} others", n.saturating_sub(1)),
             };
-            self.decide_notice(
-                notice.session,
-                *id,
-                &saw,
-                &format!("send a notice through {}", channel.name),
-                fx,
-            );
+            self.decide_notice(*id, &saw, &format!("send a notice through {}", channel.name), fx);
         }
         let act = match one {
             Some(one) if n == 1 => one,
@@ -394,13 +425,7 @@ impl State {
             kept.stage = NoticeStage::Sending;
         }
         let how = notice.over.unwrap_or_default();
-        self.decide_notice(
-            notice.session,
-            id,
-            &how,
-            &format!("withdraw the notice from {}", channel.name),
-            fx,
-        );
+        self.decide_notice(id, &how, &format!("withdraw the notice from {}", channel.name), fx);
         let Notice { kind, handle, .. } = notice;
         let act = TellAct::Withdraw { id, kind, how, handle };
         ask(channel, state, (act, Vec::from([id])), at, fx);
@@ -492,14 +517,15 @@ impl State {
     }
 
     /// How long after the `n`th time an open need is told again.
-    fn again_after_ms(&self, n: u32) -> u64 {
+    pub(crate) fn again_after_ms(&self, n: u32) -> u64 {
         let settings = &self.header.settings.notice;
         let doubled = settings.again_ms.saturating_mul(1 << n.saturating_sub(1).min(16));
         doubled.min(settings.again_max_ms)
     }
 
-    fn decide_notice(&self, key: SessionKey, id: NeedId, saw: &str, did: &str, fx: &mut Effects) {
-        let session_id = self.get(key).map_or_else(String::new, |one| one.session_id.clone());
+    fn decide_notice(&self, id: NeedId, saw: &str, did: &str, fx: &mut Effects) {
+        let session_id = self.get(id.session).map(|one| one.session_id.clone());
+        let session_id = session_id.or_else(|| self.header.elsewhere.name(id)).unwrap_or_default();
         fx.decide_notice(session_id, id, saw, did);
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod clocks;
 
 mod budget;
+mod elsewhere;
 mod facts;
 mod hold;
 mod host_event;
@@ -40,6 +41,7 @@ mod wakes;
 mod work;
 
 pub use budget::{Budget, BudgetDecision, Limits};
+pub use elsewhere::{HeardNeed, NoticesElsewhere};
 pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature, Source};
 pub use hold::Hold;
 pub use host_event::{DeadServer, HostEvent};

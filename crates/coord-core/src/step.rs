@@ -118,10 +118,10 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
         Event::WorkSeen { session, work, .. } => one(state.on_work(*session, work, at)),
         Event::Message { event, .. } => one(state.on_queue(event, at, fx)),
-        Event::NoticeSent { .. } | Event::PresenceSeen { .. } | Event::LocalClock { .. } => {
-            state.on_notice_event(event, at, fx);
-            Vec::new()
-        }
+        Event::NoticeSent { .. }
+        | Event::PresenceSeen { .. }
+        | Event::LocalClock { .. }
+        | Event::Fleet(_) => of_notices(state, event, at, fx),
         Event::Operator { command, .. } => state.on_command(command, at, fx),
         Event::ReplySeen { session, request, decided, .. } => {
             one(state.on_decided(*session, *request, *decided, fx))
@@ -147,6 +147,16 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
     }
 }
 
+/// Takes in what notices depend on, which changes no session.
+fn of_notices(state: &mut State, event: &Event, at: Moment, fx: &mut Effects) -> Vec<SessionKey> {
+    if let Event::Fleet(event) = event {
+        state.on_fleet(event, at);
+    } else {
+        state.on_notice_event(event, at, fx);
+    }
+    Vec::new()
+}
+
 /// Counts what names no session.
 fn count(state: &mut State, event: &Event) {
     let counters = &mut state.header.counters;
@@ -159,7 +169,7 @@ fn count(state: &mut State, event: &Event) {
 
 fn on_config_changed(state: &mut State, settings: &Settings, at: Moment) -> Vec<SessionKey> {
     state.header.settings = settings.clone();
-    state.follow_channels();
+    state.follow_channels(at);
     state.judge_quiet_again(at);
     state.keys()
 }

@@ -81,6 +81,8 @@ pub struct Coordinator<W: World> {
     pub(crate) telling: BTreeMap<(String, u64), (String, Vec<NeedId>)>,
     /// What the status lines of tmux show.
     pub(crate) shown: Shown,
+    /// When the relay last said who tells of this machine's needs, in nanoseconds of CLOCK_MONOTONIC (F-02).
+    pub(crate) notifier_heard_ns: u64,
     /// The user's home directory, which people see as `~`.
     pub(crate) home: String,
     /// The texts of messages.
@@ -163,6 +165,7 @@ impl<W: World> Coordinator<W> {
             tells: VecDeque::new(),
             telling: BTreeMap::new(),
             shown: Shown::default(),
+            notifier_heard_ns: now.mono_ns,
             home: std::env::var("HOME").unwrap_or_default(),
             bodies: Bodies::new(disk.clone(), &paths.messages()),
             gone_bodies: Vec::new(),

@@ -76,7 +76,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// H-50: an agent neither takes messages away from the relay nor says that they were sent.
-    fn check_relay(&self, caller: Caller) -> Result<(), RequestError> {
+    pub(crate) fn check_relay(&self, caller: Caller) -> Result<(), RequestError> {
         let checked = caller::check_no_agent(&caller::Machine, caller, &self.harnesses());
         checked.map(|_| ()).map_err(|refusal| RequestError::Forbidden {
             code: refusal.code(),

@@ -14,6 +14,7 @@ pub mod coordinator;
 mod counted;
 pub mod engine;
 pub mod fleet;
+mod fleet_notices;
 pub mod http;
 mod intake;
 mod log;

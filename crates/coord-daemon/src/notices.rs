@@ -246,6 +246,7 @@ impl<W: World> Coordinator<W> {
             let attention = need.map(|need| need.kind.name().to_owned());
             panes.insert((socket.clone(), pane.clone()), PaneShown { state, attention });
         }
+        n += self.engine.state().header().elsewhere.needs.len();
         let text = match n {
             0 => String::new(),
             1 => "1 needs you".to_owned(),

@@ -79,6 +79,7 @@ impl<W: World> Coordinator<W> {
             Endpoint::PostPassphrase => return self.post_passphrase(request, caller, now),
             Endpoint::PostOutbox => return self.post_outbox(request, caller, now),
             Endpoint::PostInbox => return self.post_inbox(request, caller, now),
+            Endpoint::PostNotices => return self.post_notices(request, caller, now),
             Endpoint::PostDown => return self.post_down(caller),
         })
     }

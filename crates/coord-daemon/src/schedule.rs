@@ -66,7 +66,7 @@ impl<W: World> Coordinator<W> {
         let timers = [schedule.heartbeat_at, schedule.stopped_at];
         let all = timers.into_iter().chain(schedule.spool_at).chain(core);
         let all = all.chain(self.sync_at()).chain(self.reopen_at()).chain(self.counted_at());
-        let all = all.chain(self.show_at());
+        let all = all.chain(self.show_at()).chain(self.notifier_lost_at());
         all.min().unwrap_or(schedule.heartbeat_at)
     }
 
@@ -176,6 +176,7 @@ impl<W: World> Coordinator<W> {
             self.meet_deadlines(now);
         }
         self.look_at_panes();
+        self.lose_notifier(now);
         self.show_state(now);
         self.reopen_if_due(now);
         self.sync_if_due(is_sync_awaited, now);

@@ -2,8 +2,8 @@
 //! joined a fleet shows sessions, and lets nobody type.
 //!
 //! ```text
-//! # key, name, and what the machine may do: send, or nothing
-//! 4b1f…64 digits…c9 laptop send
+//! # key, name, and what the machine may do: send, notify, both or nothing
+//! 4b1f…64 digits…c9 laptop send notify
 //! ```
 
 use core::fmt;
@@ -34,6 +34,8 @@ pub struct AllowedMachine {
     pub name: String,
     /// Whether its messages are taken in.
     pub may_send: bool,
+    /// Whether one of the two machines may tell people of the other's needs (F-02).
+    pub may_notify: bool,
 }
 
 /// Why the list cannot be used. Nobody is allowed anything then.
@@ -87,17 +89,20 @@ impl Allowed {
             let wrong = |why| AllowedError::Line { number, why };
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            let (key, name, may_send) = match words[..] {
+            let (key, name, rights) = match &words[..] {
                 [] => continue,
-                [key, name] => (key, name, false),
-                [key, name, "send"] => (key, name, true),
-                _ => return Err(wrong("a line is a key, a name, and `send` or nothing")),
+                [key, name, rights @ ..] => (*key, *name, rights),
+                _ => return Err(wrong("a line is a key, a name, and what the machine may do")),
             };
+            if rights.iter().any(|right| !matches!(*right, "send" | "notify")) {
+                return Err(wrong("after key and name there is `send`, `notify`, both or nothing"));
+            }
             let key = PublicKey::parse(key).map_err(|_| wrong("a key has 64 digits of 0-9a-f"))?;
             if !is_name(name) {
                 return Err(wrong("a name has up to 64 letters, digits, `-`, `_` and `.`"));
             }
-            let machine = AllowedMachine { key, name: name.to_owned(), may_send };
+            let [may_send, may_notify] = ["send", "notify"].map(|right| rights.contains(&right));
+            let machine = AllowedMachine { key, name: name.to_owned(), may_send, may_notify };
             if all.values().any(|other: &AllowedMachine| other.name == machine.name) {
                 return Err(wrong("another line has the same name"));
             }
@@ -133,11 +138,13 @@ mod tests {
     #[test]
     fn f_06_a_list_is_read_and_a_wrong_line_is_named() {
         let [one, other] = [keys(1).public(), keys(2).public()];
-        let text = format!("# who may\n\n{one} laptop send # mine\n{other}  build-1\n");
+        let text =
+            format!("# who may\n\n{one} laptop notify send # mine\n{other}  build-1 notify\n");
         let allowed = Allowed::parse(&text).unwrap();
         let laptop = allowed.get(one.machine()).unwrap();
         assert_eq!((laptop.name.as_str(), laptop.may_send), ("laptop", true));
-        assert!(!allowed.get(other.machine()).unwrap().may_send);
+        let build = allowed.get(other.machine()).unwrap();
+        assert!(laptop.may_notify && build.may_notify && !build.may_send);
         assert_eq!(allowed.get(keys(3).machine()), None);
         for (text, number) in [
             (format!("{one}\n"), 1),

@@ -3,7 +3,8 @@
 //!
 //! Each machine's journal is the only truth about its sessions. An [`Engine`] holds signed copies that any machine
 //! can rebuild; it is trusted with nothing but availability. This crate decides what is published next
-//! ([`Outbox`]), whose word counts ([`sealed`]) and what is known of other machines ([`Peers`]). It opens no
+//! ([`Outbox`]), whose word counts ([`sealed`]), what is known of other machines ([`Peers`]), and which of their needs are told here
+//! ([`NeedsHeard`]). It opens no
 //! connection: `coord-relay` has the adapter for NATS, and the simulation has an engine that loses and repeats.
 
 mod allowed;
@@ -13,6 +14,7 @@ mod engine;
 mod identity;
 mod keys;
 mod message;
+mod needs;
 mod outbox;
 mod peers;
 pub mod sealed;
@@ -26,5 +28,6 @@ pub use engine::{
 pub use identity::{Identity, IdentityError};
 pub use keys::{KeyError, Keys, PublicKey};
 pub use message::{FateReport, RemoteMessage};
+pub use needs::NeedsHeard;
 pub use outbox::{Duplicate, Extent, Journal, Outbox, Piece, Turn, TurnError};
 pub use peers::{BEAT_MS, Beat, Peer, Peers, Refused, SILENT_MS, SKEW_SHOWN_MS, SessionState};

@@ -5,6 +5,7 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_model::MachineId;
+use coord_wire::fleet::ToldNeed;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -33,6 +34,15 @@ pub struct Beat {
     pub last: u64,
     /// Its wall clock, milliseconds since 1970.
     pub at_ms: u64,
+    /// Whether it tells people of the needs of other machines.
+    #[serde(default)]
+    pub notifies: bool,
+    /// The machine that it leaves telling of its needs to.
+    #[serde(default)]
+    pub notifier: Option<MachineId>,
+    /// The open needs of which it has told people: its own, and those of other machines.
+    #[serde(default)]
+    pub told: Vec<ToldNeed>,
 }
 
 /// The state of a session, as its own machine shows it.
@@ -116,6 +126,11 @@ impl Peers {
     /// The machines that changed since the last call, or are gone.
     pub fn take_changed(&mut self) -> impl Iterator<Item = MachineId> + use<> {
         std::mem::take(&mut self.changed).into_iter()
+    }
+
+    /// The machines that changed, or are gone, since the last call of [`Self::take_changed`].
+    pub fn changed(&self) -> &BTreeSet<MachineId> {
+        &self.changed
     }
 
     /// The engine's clock, if it is known, at a time of CLOCK_BOOTTIME: milliseconds since 1970.

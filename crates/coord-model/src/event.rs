@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stamp::WallMs;
 use crate::{
-    Command, Decided, Domain, EventId, Failure, HookEvent, Host, Intent, LocalOffset, NeedChange,
-    NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, RequestId,
-    SendAnswer, SessionKey, Settings, Via, Work,
+    Command, Decided, Domain, EventId, Failure, FleetEvent, HookEvent, Host, Intent, LocalOffset,
+    NeedChange, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry,
+    RequestId, SendAnswer, SessionKey, Settings, Via, Work,
 };
 
 /// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
@@ -241,6 +241,8 @@ pub enum Event {
         /// Its distances from UTC, from the oldest on.
         offsets: Vec<LocalOffset>,
     },
+    /// What machines of the fleet tell for each other changed (F-02).
+    Fleet(FleetEvent),
     /// The configuration was changed: these settings apply from now on (U-06).
     ConfigChanged {
         /// All of the core's settings.

@@ -9,13 +9,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::SessionKey;
 
-/// Id of a need, `a_16.3`: the third of the session whose record has number 16. No id is used again.
+/// Id of a need, `a_16.3`: the third of the session whose record has number 16. No id is used again. No record has number
+/// 0: `a_0.3` is the third need of another machine that was to be told here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NeedId {
     /// The session.
     pub session: SessionKey,
     /// Number among the session's needs, from 1.
     pub number: u32,
+}
+
+impl NeedId {
+    /// Stands for the sessions of all other machines.
+    const ELSEWHERE: SessionKey = SessionKey(0);
+
+    /// The id of the `number`th need of another machine.
+    pub fn elsewhere(number: u32) -> Self {
+        Self { session: Self::ELSEWHERE, number }
+    }
+
+    /// Whether it is a need of another machine.
+    pub fn is_elsewhere(self) -> bool {
+        self.session == Self::ELSEWHERE
+    }
 }
 
 impl fmt::Display for NeedId {

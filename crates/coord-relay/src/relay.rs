@@ -1,19 +1,21 @@
 //! The relay: publishes this machine's journal and its sessions, keeps what is known of the others, and carries messages. It
 //! decides nothing, and killing it costs time and nothing else: what it knows it asks for again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use coord_fleet::{
-    BEAT_MS, Beat, Carrier, CarryError, Engine, EngineError, Identity, Incarnation, Outbox, Peers,
-    SessionState, StateKey, Turn, TurnError, Watched, Writer,
+    BEAT_MS, Carrier, CarryError, Engine, EngineError, Identity, Incarnation, NeedsHeard, Outbox,
+    Peers, SessionState, StateKey, Turn, TurnError, Watched, Writer,
 };
-use coord_wire::fleet::RelayStatus;
-use tokio::sync::watch;
+use coord_wire::fleet::{NoticesAnswer, RelayStatus};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
+
+mod notices;
 
 use crate::nats::{Connection, Status};
 use crate::nats_engine::NatsEngine;
@@ -63,6 +65,13 @@ struct Shared<S> {
     source: RefCell<S>,
     peers: RefCell<Peers>,
     views: RefCell<Views>,
+    /// What the coordinator is to hear of other machines' needs.
+    needs: RefCell<NeedsHeard>,
+    needs_changed: Notify,
+    /// Whether all machines were looked at.
+    is_whole: Cell<bool>,
+    /// What the coordinator lets the other machines know of notices.
+    notices: RefCell<NoticesAnswer>,
     status: RefCell<RelayStatus>,
     /// The newest record that is known to be durable: more can be published when it grows.
     durable: watch::Sender<u64>,
@@ -92,6 +101,10 @@ pub fn run(
         source: RefCell::new(source),
         peers: RefCell::default(),
         views: RefCell::new(views),
+        needs: RefCell::new(NeedsHeard::new(machine)),
+        needs_changed: Notify::new(),
+        is_whole: Cell::default(),
+        notices: RefCell::default(),
         status: RefCell::new(status),
         durable: watch::Sender::default(),
         troubles: RefCell::default(),
@@ -161,6 +174,7 @@ impl<S: Source> Shared<S> {
             self.follow_peers(connection.engine()),
             self.send(connection.engine(), &connection, news()),
             self.receive(connection.engine()),
+            self.share_notices(connection.engine(), &connection),
         );
     }
 
@@ -284,15 +298,11 @@ impl<S: Source> Shared<S> {
         put: &mut BTreeMap<String, String>,
         is_beat: bool,
     ) -> Result<(), EngineError> {
-        let Options { identity, name, version, writer, .. } = &self.options;
+        let Options { identity, writer, .. } = &self.options;
         let machine = identity.keys.machine();
         let durable = self.status.borrow().durable;
         if is_beat {
-            let (name, version) = (name.clone(), version.clone());
-            let incarnation = writer.incarnation.clone();
-            let beat = Beat { name, version, incarnation, last: durable, at_ms: wall_ms() };
-            let key = StateKey { machine, session: None };
-            engine.put_state(&key, Some(&beat.seal(&identity.keys))).await?;
+            self.put_beat(engine).await?;
         }
         let Ok(sessions) = self.source.borrow_mut().sessions() else { return Ok(()) };
         let mut gone = self.known_of_self();
@@ -342,6 +352,9 @@ impl<S: Source> Shared<S> {
         let mut peers = self.peers.borrow_mut();
         let refused = peers.take_in(watched, boottime_ms());
         let mut views = self.views.borrow_mut();
+        self.needs.borrow_mut().note_changed(peers.changed());
+        self.is_whole.set(self.is_whole.get() || is_whole);
+        self.needs_changed.notify_one();
         views.note(&mut peers);
         if is_whole {
             // A file that stays is shown with its age.

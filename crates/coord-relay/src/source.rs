@@ -3,6 +3,7 @@
 use std::io;
 
 use coord_fleet::{Journal, Local};
+use coord_wire::fleet::{FleetNotices, NoticesAnswer};
 use serde_json::value::RawValue;
 
 /// This machine.
@@ -12,6 +13,12 @@ pub trait Source: Local + Journal {
     /// # Errors
     /// The coordinator does not answer.
     fn sessions(&mut self) -> io::Result<Vec<(String, Box<RawValue>)>>;
+
+    /// Says what was heard of needs, and of who tells of them.
+    ///
+    /// # Errors
+    /// The coordinator does not answer.
+    fn notices(&mut self, heard: &FleetNotices) -> io::Result<NoticesAnswer>;
 }
 
 /// Tells when something may be new. It waits on a thread of its own.

@@ -1,10 +1,9 @@
 //! The words of a notice, as a channel tells it (N-05): the session's name, its place and directory, what is needed
 //! and since when. No text of a prompt, of a tool's input or output, and no file's name.
 
-use coord_core::State;
+use coord_core::{HeardNeed, State};
 use coord_model::stamp::rfc3339;
 use coord_model::{NeedId, NeedKind, NoticeKind, Now, TellAct, Work};
-use coord_wire::inspect::{Need, Session};
 use coord_wire::notice::{Notice, NoticeEvent, SCHEMA};
 
 use crate::list::{age, shown_name, tilde};
@@ -96,16 +95,23 @@ fn blank(host: &str) -> Notice {
     }
 }
 
-/// A session that a notice names.
+/// A session that a notice names, and its need.
 struct Named {
-    session: Session,
+    session_id: String,
     name: String,
     place: Option<String>,
     directory: String,
     work: Option<String>,
+    /// Why it needs a person, in words that follow its name; none if it does not any more.
+    why: Option<String>,
+    /// The open need's kind, and since when, milliseconds since 1970.
+    open: Option<(NeedKind, u64)>,
 }
 
 fn named(id: NeedId, from: From<'_>) -> Option<Named> {
+    if let Some(heard) = from.state.header().elsewhere.needs.get(&id) {
+        return Some(elsewhere(heard));
+    }
     let record = from.state.session(id.session)?;
     let session = sessions::session(from.state, record, from.now);
     let place = session.place.as_ref().filter(|place| place.kind != "directory");
@@ -115,18 +121,37 @@ fn named(id: NeedId, from: From<'_>) -> Option<Named> {
         Some(Work::Facts(facts)) => work::unfinished(facts),
         Some(Work::NoRepository | Work::NotOurs | Work::Unknown { .. }) | None => None,
     };
-    Some(Named { name: escape(&shown_name(&session)), place, directory, work, session })
+    let name = escape(&shown_name(&session));
+    let shown = session.needs.iter().find(|need| need.id == id.to_string());
+    let why = shown.map(|need| escape(&need.text));
+    let open = record.needs.iter().find(|need| need.id == id);
+    let open = open.map(|need| (need.kind, need.since.wall_ms));
+    Some(Named { session_id: session.session_id, name, place, directory, work, why, open })
+}
+
+/// A session of another machine (F-02).
+fn elsewhere(heard: &HeardNeed) -> Named {
+    let HeardNeed { of, need } = heard;
+    Named {
+        session_id: escape(&need.session_id),
+        name: format!("{}/{}", escape(&of.name), escape(&need.name)),
+        place: need.place.as_ref().map(|place| escape(place)),
+        directory: escape(&need.directory),
+        work: None,
+        why: Some(escape(&need.text)),
+        open: Some((need.kind, need.since_ms)),
+    }
 }
 
 fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words {
     let age_s = from.now.wall_ms.saturating_sub(since_ms) / 1000;
     let named = named(id, from);
     let name = named.as_ref().map_or("a session", |one| one.name.as_str());
-    let need = named
-        .as_ref()
-        .and_then(|one| one.session.needs.iter().find(|need| need.id == id.to_string()));
+    let why = named.as_ref().and_then(|one| one.why.as_deref());
     let replied = (kind == NoticeKind::Replied).then(|| replied(id, from)).flatten();
-    let text = format!("{name} {}{}", what(kind, need, age_s), replied.unwrap_or_default());
+    let text = format!("{name} {}{}", what(kind, why, age_s), replied.unwrap_or_default());
+    let heard = from.state.header().elsewhere.needs.get(&id);
+    let host = heard.map_or(from.host, |heard| &heard.of.name);
     let notice = Notice {
         event: match kind {
             NoticeKind::Need(_) => NoticeEvent::Need,
@@ -135,16 +160,22 @@ fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words 
         id: Some(id),
         kind: Some(kind),
         session: Some(name.to_owned()),
-        session_id: named.as_ref().map(|one| one.session.session_id.clone()),
+        session_id: named.as_ref().map(|one| one.session_id.clone()),
         text: text.clone(),
         directory: named.as_ref().map(|one| one.directory.clone()),
         place: named.as_ref().and_then(|one| one.place.clone()),
         work: named.as_ref().and_then(|one| one.work.clone()),
         since: Some(rfc3339(since_ms)),
         age_s: Some(age_s),
-        ..blank(from.host)
+        ..blank(host)
     };
-    let line = line(kind, &text, name, notice.place.as_deref(), notice.work.as_deref(), age_s);
+    let command = match kind {
+        NoticeKind::Need(_) if id.is_elsewhere() => Some(format!("coord go {name}")),
+        NoticeKind::Need(kind) => kind.command(name),
+        NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => None,
+    };
+    let place = notice.place.as_deref();
+    let line = line(kind, &text, command, (place, notice.work.as_deref()), age_s);
     Words { notice, line }
 }
 
@@ -160,7 +191,7 @@ fn replied(id: NeedId, from: From<'_>) -> Option<String> {
 }
 
 /// What is needed, or what happened, after the session's name.
-fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
+fn what(kind: NoticeKind, why: Option<&str>, age_s: u64) -> String {
     match kind {
         NoticeKind::Recovered => "was recovered".to_owned(),
         NoticeKind::Finished => "finished".to_owned(),
@@ -178,22 +209,17 @@ fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
             | NeedKind::UsageLimit
             | NeedKind::NeedsOperator
             | NeedKind::TwoOwners,
-        ) => need.map_or_else(|| "needs you".to_owned(), |need| escape(&need.text)),
+        ) => why.unwrap_or("needs you").to_owned(),
     }
 }
 
 fn line(
     kind: NoticeKind,
     text: &str,
-    name: &str,
-    place: Option<&str>,
-    work: Option<&str>,
+    command: Option<String>,
+    (place, work): (Option<&str>, Option<&str>),
     age_s: u64,
 ) -> String {
-    let command = match kind {
-        NoticeKind::Need(kind) => kind.command(name),
-        NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => None,
-    };
     let (command, shows_age) = match kind {
         NoticeKind::Need(NeedKind::Login) => (Some("type /login there".to_owned()), false),
         NoticeKind::Need(NeedKind::NeedsOperator) => (None, false),
@@ -224,14 +250,15 @@ fn digest(ids: &[NeedId], from: From<'_>) -> Words {
     let mut lines = Vec::new();
     let mut sessions = std::collections::BTreeSet::new();
     for id in ids {
-        sessions.insert(id.session);
+        let heard = from.state.header().elsewhere.needs.get(id);
+        let elsewhere = heard.map(|heard| (heard.of.machine, heard.need.session_id.as_str()));
+        sessions.insert((id.session, elsewhere));
         let Some(named) = named(*id, from) else { continue };
-        let need = from.state.session(id.session);
-        let need = need.and_then(|session| session.needs.iter().find(|need| need.id == *id));
-        let Some(need) = need.filter(|_| lines.len() < LISTED_MAX) else { continue };
-        let age_s = from.now.wall_ms.saturating_sub(need.since.wall_ms) / 1000;
-        let shown = named.session.needs.iter().find(|one| one.id == id.to_string());
-        let what = what(NoticeKind::Need(need.kind), shown, age_s);
+        let Some((kind, since_ms)) = named.open.filter(|_| lines.len() < LISTED_MAX) else {
+            continue;
+        };
+        let age_s = from.now.wall_ms.saturating_sub(since_ms) / 1000;
+        let what = what(NoticeKind::Need(kind), named.why.as_deref(), age_s);
         lines.push(format!("{} {what}, {}", named.name, age(age_s)));
     }
     let text = match sessions.len() {
@@ -239,7 +266,8 @@ fn digest(ids: &[NeedId], from: From<'_>) -> Words {
         n => format!("{n} sessions need you"),
     };
     let more = u32::try_from(ids.len().saturating_sub(lines.len())).unwrap_or(u32::MAX);
-    let line = format!("coord: {text}; coord inspect --needs-me");
+    let fleet = if ids.iter().any(|id| id.is_elsewhere()) { "--fleet " } else { "" };
+    let line = format!("coord: {text}; coord inspect {fleet}--needs-me");
     let event = NoticeEvent::Digest;
     Words { notice: Notice { event, text, lines, more, ..blank(from.host) }, line }
 }
@@ -253,7 +281,7 @@ fn withdrawal(id: NeedId, kind: NoticeKind, how: &str, from: From<'_>) -> Words 
         id: Some(id),
         kind: Some(kind),
         session: Some(name.to_owned()),
-        session_id: named.as_ref().map(|one| one.session.session_id.clone()),
+        session_id: named.as_ref().map(|one| one.session_id.clone()),
         text: text.clone(),
         how: Some(how.to_owned()),
         ..blank(from.host)
@@ -266,7 +294,7 @@ mod tests {
     use super::*;
 
     fn of(kind: NeedKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
-        line(NoticeKind::Need(kind), text, name, place, None, age_s)
+        line(NoticeKind::Need(kind), text, kind.command(name), (place, None), age_s)
     }
 
     // N-02: one line, in which a command is never cut.
@@ -329,15 +357,15 @@ mod tests {
             assert_eq!(of(kind, text, "parser", place, age_s), words);
         }
         let finished =
-            line(NoticeKind::Finished, "nightly finished", "nightly", Some("headless"), None, 9);
+            line(NoticeKind::Finished, "nightly finished", None, (Some("headless"), None), 9);
         assert_eq!(finished, "coord: nightly finished (headless)");
         let long = of(NeedKind::Permission, asks, "parser", Some(&"window-".repeat(20)), 20);
         assert!(width(&long) == LINE_COLUMNS && long.ends_with("window-, 20s)"), "{long}");
         let long = of(NeedKind::Permission, &"parser ".repeat(20), "parser", place, 20);
         assert_eq!(width(&long), LINE_COLUMNS);
         let with = |name: &str, work| {
-            let text = format!("{name} crashed");
-            line(NoticeKind::Need(NeedKind::Crashed), &text, name, None, Some(work), 0)
+            let (kind, text) = (NeedKind::Crashed, format!("{name} crashed"));
+            line(NoticeKind::Need(kind), &text, kind.command(name), (None, Some(work)), 0)
         };
         let crashed = with("parser", "12 changed, 2 new");
         assert_eq!(crashed, "coord: parser crashed; coordctl recover parser (12 changed, 2 new)");

@@ -63,6 +63,7 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }
+        | Event::Fleet(_)
         | Event::JournalReopened { .. }
         | Event::Decision(_) => 1,
     }

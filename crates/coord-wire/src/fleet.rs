@@ -1,6 +1,6 @@
 //! What the relay and the coordinator say to each other over the socket (F-05).
 
-use coord_model::{Fate, MachineId, MessageId, RemoteSession, RemoteWho};
+use coord_model::{Fate, MachineId, MessageId, NeedElsewhere, NeedId, RemoteSession, RemoteWho};
 use serde::{Deserialize, Serialize};
 
 /// The body of `POST /v1/fleet/outbox`: the relay asks for what is to be sent. It asks only while it can send.
@@ -105,6 +105,57 @@ pub enum ItemVerdict {
     Later,
 }
 
+/// The body of `POST /v1/fleet/notices`: what the relay heard of needs and of who tells of them (F-02). The coordinator
+/// believes it of the machines alone that are on its list for that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetNotices {
+    /// The machines that are heard and tell of the needs of others.
+    pub notifiers: Vec<HeardNotifier>,
+    /// Machines of which something changed since the relay asked last.
+    pub machines: Vec<MachineNeeds>,
+}
+
+/// A machine that tells of the needs of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeardNotifier {
+    /// The machine.
+    pub machine: MachineId,
+    /// The open needs of this machine of which it has told.
+    pub told: Vec<NeedId>,
+}
+
+/// The open needs of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineNeeds {
+    /// The machine.
+    pub machine: MachineId,
+    /// All of its open needs; none if it does not leave telling of them to this machine, or is silent.
+    pub needs: Option<Vec<NeedElsewhere>>,
+}
+
+/// The answer to [`FleetNotices`], once what follows from them is durable: what this machine lets the others know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticesAnswer {
+    /// Whether this machine tells of the needs of others.
+    pub notifies: bool,
+    /// The machine that tells of the needs of this one.
+    pub notifier: Option<MachineId>,
+    /// The open needs of which this machine has told people.
+    pub told: Vec<ToldNeed>,
+    /// The machines whose needs are told here.
+    pub tells_for: Vec<MachineId>,
+}
+
+/// A need that people were told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ToldNeed {
+    /// The machine whose need it is.
+    pub machine: MachineId,
+    /// Its id there.
+    pub need: NeedId,
+}
+
 /// What the relay says of itself, in a file that people's commands read (F-01, F-07).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -139,4 +190,8 @@ pub struct RelayStatus {
     pub last_refusal: Option<String>,
     /// How far this machine's clock is ahead of the server's, milliseconds.
     pub skew_ms: Option<i64>,
+    /// The machine that tells of this one's needs.
+    pub notifier: Option<MachineId>,
+    /// The machines whose needs are told here.
+    pub tells_for: Vec<MachineId>,
 }

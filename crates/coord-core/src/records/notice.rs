@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, LocalOffset, Moment, NeedId, NoticeKind, SessionKey};
+use coord_model::{Awake, LocalOffset, Moment, NeedId, NoticeKind};
 
 use super::clocks::clocks;
 
@@ -92,8 +92,6 @@ clocks!(struct Failing { since, reason, is_refused } until {});
 pub struct Notice {
     /// What it tells.
     pub kind: NoticeKind,
-    /// The session.
-    pub session: SessionKey,
     /// Since when the need is open.
     pub since: Moment,
     /// How often it was told.
@@ -119,7 +117,7 @@ pub struct Notice {
 }
 
 clocks!(struct Notice {
-    kind, session, since, count, told_at, handle, may_be_repeated, was_postponed, over, stage,
+    kind, since, count, told_at, handle, may_be_repeated, was_postponed, over, stage,
 } until {});
 
 /// What a notice waits for.
@@ -170,6 +168,8 @@ pub enum NoticeWait {
     Sender,
     /// The repository of the session's work is being looked at.
     Work,
+    /// Another machine tells of it.
+    Elsewhere,
 }
 
 clocks!(none in NoticeWait, NoticeKind, LocalOffset);

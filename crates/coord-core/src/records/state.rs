@@ -13,6 +13,7 @@ use coord_model::{
 };
 
 use super::clocks::{Clocks, clocks};
+use super::elsewhere::NoticesElsewhere;
 use super::hold::Hold;
 use super::host_event::DeadServer;
 use super::machine::Machine;
@@ -105,6 +106,9 @@ pub struct Header {
     /// What came from other machines (F-05).
     #[serde(default = "Protected::initial")]
     pub from_machines: Protected<FromMachines>,
+    /// Needs of other machines that are told here, and who tells of this machine's (F-02).
+    #[serde(default = "Protected::initial")]
+    pub elsewhere: Protected<NoticesElsewhere>,
 }
 
 /// The whole state.
@@ -433,7 +437,7 @@ fn reindex<T: Ord>(
 clocks!(struct Header {
     host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
     shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue, accounts, notices,
-    from_machines,
+    from_machines, elsewhere,
 } until {});
 
 clocks!(none in Counters);

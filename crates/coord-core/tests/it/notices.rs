@@ -1,5 +1,6 @@
 //! When people are told of a need, through which channel, and when a notice is taken back (N-01 to N-04).
 
+mod elsewhere;
 mod rates;
 
 use coord_core::{NoticeStage, NoticeWait};

@@ -56,12 +56,14 @@ pub enum Endpoint {
     PostOutbox,
     /// The relay brings what came from one.
     PostInbox,
+    /// The relay says who tells of whose needs.
+    PostNotices,
     /// The coordinator is to stop.
     PostDown,
 }
 
 /// Methods and paths. A segment in capitals stands for any one, and no path has two of them.
-pub const ROUTES: [(&str, &str, Endpoint); 30] = [
+pub const ROUTES: [(&str, &str, Endpoint); 31] = [
     ("POST", "/v1/events", Endpoint::PostEvents),
     ("POST", "/v1/requests", Endpoint::PostRequests),
     ("POST", "/v1/wake", Endpoint::PostWake),
@@ -91,6 +93,7 @@ pub const ROUTES: [(&str, &str, Endpoint); 30] = [
     ("POST", "/v1/passphrase", Endpoint::PostPassphrase),
     ("POST", "/v1/fleet/outbox", Endpoint::PostOutbox),
     ("POST", "/v1/fleet/inbox", Endpoint::PostInbox),
+    ("POST", "/v1/fleet/notices", Endpoint::PostNotices),
     ("POST", "/v1/down", Endpoint::PostDown),
 ];
 

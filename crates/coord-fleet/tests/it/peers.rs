@@ -11,8 +11,16 @@ fn keys(number: u8) -> Keys {
 
 fn beat(keys: &Keys, at_ms: u64, stored_ms: u64) -> Change {
     let incarnation = Incarnation("i".to_owned());
-    let beat =
-        Beat { name: "there".to_owned(), version: "1".to_owned(), incarnation, last: 1, at_ms };
+    let beat = Beat {
+        name: "there".to_owned(),
+        version: "1".to_owned(),
+        incarnation,
+        last: 1,
+        at_ms,
+        notifies: false,
+        notifier: None,
+        told: Vec::new(),
+    };
     let key = StateKey { machine: keys.machine(), session: None };
     Change { key, value: Some(beat.seal(keys)), stored_ms }
 }

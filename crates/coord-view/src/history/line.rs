@@ -3,8 +3,9 @@
 use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
-    ConfigChange, Decided, Decision, Event, Failure, Farewell, NeedId, Outcome, PaneFound,
-    ProcessRef, ProcessSeen, Record, Registry, RequestId, STATUS_LINE, Screen, Verdict, Via,
+    ConfigChange, Decided, Decision, Event, Failure, Farewell, FleetEvent, NeedId, Outcome,
+    PaneFound, ProcessRef, ProcessSeen, Record, Registry, RequestId, STATUS_LINE, Screen, Verdict,
+    Via,
 };
 use serde::Serialize;
 
@@ -192,6 +193,7 @@ pub fn line(record: Record) -> Line {
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }
+        | Event::Fleet(_)
         | Event::JournalReopened { .. }) => own(&mut line, entry),
     }
     line.kind = kind(&line);
@@ -330,8 +332,28 @@ fn reopened_words(why: &str, after_ms: u64) -> String {
     format!("synced again; nothing was recorded for {} s: {why}", after_ms / 1000)
 }
 
-fn shutdown_words(under_way: bool) -> &'static str {
-    if under_way { "the machine is being shut down" } else { "called off" }
+fn shutdown_words(under_way: bool) -> String {
+    if under_way { "the machine is being shut down" } else { "called off" }.to_owned()
+}
+
+fn fleet_words(event: &FleetEvent) -> String {
+    match event {
+        FleetEvent::Needs { of, needs } => {
+            let named = needs.iter().map(|need| format!("{} {}", need.name, need.text));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let what = if named.is_empty() { "nobody is needed" } else { &named };
+            format!("{}: {what}", of.name)
+        }
+        FleetEvent::NeedsLeft { machine } => {
+            format!("machine {machine} tells of its needs itself, or is silent")
+        }
+        FleetEvent::Notifier { notifier: Some(notifier), .. } => {
+            format!("{} tells of this machine's needs", notifier.name)
+        }
+        FleetEvent::Notifier { notifier: None, .. } => {
+            "this machine tells of its needs itself".to_owned()
+        }
+    }
 }
 
 /// Name, source and words of what notices depend on.
@@ -346,6 +368,9 @@ fn of_notices(line: &mut Line, event: Event) -> (&'static str, &'static str, Str
         line.needs = vec![need];
         let who = if is_present { "somebody" } else { "nobody" };
         return ("PresenceSeen", "pane", format!("{who} is looking at the pane of {need}"));
+    }
+    if let Event::Fleet(event) = event {
+        return ("FleetNotices", "coordinator", fleet_words(&event));
     }
     ("LocalClock", "system", "the local clock's distance from UTC was read".to_owned())
 }
@@ -389,9 +414,7 @@ fn own(line: &mut Line, event: Event) {
             line.session_id = Some(id);
             (MESSAGE, "coordinator", what)
         }
-        Event::Shutdown { under_way } => {
-            ("Shutdown", "system", shutdown_words(under_way).to_owned())
-        }
+        Event::Shutdown { under_way } => ("Shutdown", "system", shutdown_words(under_way)),
         Event::ConfigDirLock { config_dir, held } => {
             let what =
                 if held { "held" } else { "held by another coordinator; coord only observes" };
@@ -402,7 +425,8 @@ fn own(line: &mut Line, event: Event) {
         }
         event @ (Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
-        | Event::LocalClock { .. }) => of_notices(line, event),
+        | Event::LocalClock { .. }
+        | Event::Fleet(_)) => of_notices(line, event),
         Event::JournalReopened { why, after_ms } => {
             ("JournalReopened", "coordinator", reopened_words(&why, after_ms))
         }

@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::out::Failure;
 use crate::verb::install::{sync_directory, temporary};
 
-/// Name a machine by its key, and say whether its messages are taken
+/// Name a machine by its key, and say what it may do
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord fleet allow KEY laptop --send   take messages from that machine\n  coord fleet allow KEY laptop          take none; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                     print the list\n\nKEY is what `coord fleet join` printed there. A machine that may send can make agents here\nact, so allow only your own. The list is the file fleet-allow beside config.toml."
+    after_help = "Examples:\n  coord fleet allow KEY laptop --send     take messages from that machine\n  coord fleet allow KEY laptop --notify   let it tell you of needs here, or tell of its needs here\n  coord fleet allow KEY laptop            neither; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                       print the list\n\nKEY is what `coord fleet join` printed there. A machine that may send can make agents here\nact, so allow only your own. The list is the file fleet-allow beside config.toml."
 )]
 pub(super) struct Args {
     /// The machine's key
@@ -25,8 +25,11 @@ pub(super) struct Args {
     /// Take messages from it
     #[arg(long, requires = "key")]
     send: bool,
+    /// Tell of its needs here, or let it tell of the needs here: the one with `notify = true` in config.toml does
+    #[arg(long, requires = "key")]
+    notify: bool,
     /// Take the machine of this name, or with this key, off the list
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["key", "send"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["key", "send", "notify"])]
     remove: Option<String>,
 }
 
@@ -39,7 +42,12 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             return Ok(writeln!(out, "No machine is on the list.")?);
         }
         for one in allowed.all() {
-            let what = if one.may_send { "may send" } else { "is named" };
+            let what = match (one.may_send, one.may_notify) {
+                (true, true) => "may send, shares notices",
+                (true, false) => "may send",
+                (false, true) => "shares notices",
+                (false, false) => "is named",
+            };
             writeln!(out, "{} {what}, key {}", one.name, one.key)?;
         }
         return Ok(());
@@ -48,7 +56,9 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let (text, said) = match (&args.remove, &args.key, &args.name) {
         (Some(who), ..) => removed(&text, &allowed, who)?,
-        (None, Some(key), Some(name)) => added(&text, &allowed, key, name, args.send)?,
+        (None, Some(key), Some(name)) => {
+            added(&text, &allowed, (key, name), [args.send, args.notify])?
+        }
         (None, ..) => return Ok(()),
     };
     write(&file, &text)?;
@@ -58,9 +68,8 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 fn added(
     text: &str,
     allowed: &Allowed,
-    key: &str,
-    name: &str,
-    may_send: bool,
+    (key, name): (&str, &str),
+    [may_send, may_notify]: [bool; 2],
 ) -> anyhow::Result<(String, String)> {
     let Ok(key) = PublicKey::parse(key) else {
         bail!(
@@ -80,9 +89,15 @@ fn added(
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let may = if may_send { " send" } else { "" };
-    let text = format!("{text}{key} {name}{may}\n");
-    let what = if may_send { "may send messages to sessions here" } else { "is known by its name" };
+    let [send, notify] = [(may_send, " send"), (may_notify, " notify")]
+        .map(|(may, word)| if may { word } else { "" });
+    let text = format!("{text}{key} {name}{send}{notify}\n");
+    let what = match (may_send, may_notify) {
+        (true, true) => "may send messages to sessions here, and shares notices with this machine",
+        (true, false) => "may send messages to sessions here",
+        (false, true) => "shares notices with this machine",
+        (false, false) => "is known by its name",
+    };
     Ok((text, format!("{name} {what}.")))
 }
 
@@ -91,7 +106,7 @@ fn removed(text: &str, allowed: &Allowed, who: &str) -> anyhow::Result<(String, 
     let Some(found) = found else {
         bail!("No machine {who:?} is on the list; nothing was changed.")
     };
-    Ok((without(text, found.key), format!("{} may no longer send messages.", found.name)))
+    Ok((without(text, found.key), format!("{} is off the list.", found.name)))
 }
 
 /// The list without the line of a key.

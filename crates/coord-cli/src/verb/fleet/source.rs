@@ -11,7 +11,9 @@ use coord_relay::{Selected, Selection, Source};
 use coord_store::journal::{Cursor, oldest};
 use coord_store::{RealDisk, StateLock, read_small_file};
 use coord_wire::exchange::Miss;
-use coord_wire::fleet::{InboxAnswer, InboxItem, ItemVerdict, Outbox, OutboxAsk};
+use coord_wire::fleet::{
+    FleetNotices, InboxAnswer, InboxItem, ItemVerdict, NoticesAnswer, Outbox, OutboxAsk,
+};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -201,5 +203,9 @@ impl Source for FleetSource {
             Ok((id.session_id, session))
         });
         named.collect()
+    }
+
+    fn notices(&mut self, heard: &FleetNotices) -> io::Result<NoticesAnswer> {
+        answered(client::post(&self.context, "/v1/fleet/notices", heard))
     }
 }

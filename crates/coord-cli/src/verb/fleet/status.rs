@@ -4,6 +4,7 @@ use std::io::Write;
 
 use coord_config::Config;
 use coord_fleet::SKEW_SHOWN_MS;
+use coord_model::MachineId;
 use coord_store::read_small_file;
 use coord_wire::fleet::RelayStatus;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
@@ -122,6 +123,17 @@ fn link(
     if 0 < relay.refused {
         let last = relay.last_refusal.as_deref().unwrap_or("for an unknown reason");
         writeln!(out, "refused   {} items, the last one because {}", relay.refused, escape(last))?;
+    }
+    let name = |machine: MachineId| {
+        let known = shown.machines.iter().find(|one| one.id == machine.to_string());
+        known.map_or_else(|| machine.to_string(), |one| escape(&one.name))
+    };
+    if let Some(notifier) = relay.notifier {
+        writeln!(out, "notices   {} tells of the needs here", name(notifier))?;
+    }
+    if !relay.tells_for.is_empty() {
+        let names: Vec<String> = relay.tells_for.iter().map(|machine| name(*machine)).collect();
+        writeln!(out, "notices   told here for {}", names.join(", "))?;
     }
     if let Some(skew) = relay.skew_ms.filter(|skew| SKEW_SHOWN_MS <= skew.unsigned_abs()) {
         writeln!(out, "clock     {}", skewed(skew))?;

@@ -1,5 +1,7 @@
 //! Several machines on one real NATS server, with the real programs: each machine is a root of its own (F-01 to F-07).
 
+mod notices;
+
 use std::fs;
 
 use coord_relay::login::Login;

@@ -22,17 +22,17 @@ fn program(home: &Home, name: &str, script: &str) -> PathBuf {
     file
 }
 
-pub(super) fn channel(name: &str, program: &std::path::Path) -> String {
+pub(in crate::contract) fn channel(name: &str, program: &std::path::Path) -> String {
     format!("[notice.channel.{name}]\nvia = 'command'\nprogram = '{}'\n", program.display())
 }
 
-pub(super) fn told(home: &Home) -> Vec<Value> {
+pub(in crate::contract) fn told(home: &Home) -> Vec<Value> {
     let text = fs::read_to_string(home.tmp().join("told")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A program that appends each notice to a file.
-pub(super) fn recorder(home: &Home) -> PathBuf {
+pub(in crate::contract) fn recorder(home: &Home) -> PathBuf {
     let log = home.tmp().join("told");
     program(home, "tell", &format!("exec /bin/cat >> '{}'", log.display()))
 }

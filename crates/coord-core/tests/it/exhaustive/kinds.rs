@@ -1,10 +1,11 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
 use coord_model::{
-    Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, Farewell, HookEvent,
-    HookKind, Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen,
-    QueueEvent, Registry, RegistryEntry, RegistryStatus, RequestId, Same, Screen, Sender,
-    SessionKey, Settings, StartSource, TaskFound, ToolPhase, Via, Work,
+    Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, Farewell,
+    FleetEvent, HookEvent, HookKind, Host, Kind, MachineId, MessageId, NamedMachine, NewMessage,
+    PaneFound, PaneSeen, ProcessRef, ProcessSeen, QueueEvent, Registry, RegistryEntry,
+    RegistryStatus, RequestId, Same, Screen, Sender, SessionKey, Settings, StartSource, TaskFound,
+    ToolPhase, Via, Work,
 };
 
 use crate::world::{
@@ -443,6 +444,11 @@ fn work() -> Symbol {
     })
 }
 
+fn fleet() -> Event {
+    let of = NamedMachine { machine: MachineId(1), name: "desk".to_owned() };
+    Event::Fleet(FleetEvent::Needs { of, needs: Vec::new() })
+}
+
 fn coordinator() -> Vec<Symbol> {
     let lock = |held| Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held };
     vec![
@@ -509,6 +515,7 @@ fn coordinator() -> Vec<Symbol> {
             },
         ),
         one("local clock", Event::LocalClock { offsets: Vec::new() }),
+        one("fleet", fleet()),
         one("journal reopened", Event::JournalReopened { why: String::new(), after_ms: 1 }),
         one("decision", Event::Decision(decision())),
     ]

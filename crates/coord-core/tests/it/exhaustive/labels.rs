@@ -66,6 +66,7 @@ labels! { EVENTS, of_event(Event):
     Event::NoticeSent { .. } => "notice sent",
         Event::PresenceSeen { .. } => "presence",
         Event::LocalClock { .. } => "local clock",
+        Event::Fleet(_) => "fleet",
         Event::JournalReopened { .. } => "journal reopened",
     Event::Decision(_) => "decision",
 }

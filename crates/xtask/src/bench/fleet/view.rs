@@ -106,6 +106,9 @@ impl Machine {
                 incarnation: incarnation.clone(),
                 last: 1,
                 at_ms: now().wall_ms,
+                notifies: false,
+                notifier: None,
+                told: Vec::new(),
             };
             engine.put_state(&StateKey { machine, session: None }, Some(&beat.seal(keys))).await?;
         }
