@@ -1,5 +1,6 @@
 //! Several machines on one real NATS server, with the real programs: each machine is a root of its own (F-01 to F-07).
 
+mod cuts;
 mod kills;
 
 use std::fs;
