@@ -1,12 +1,15 @@
 //! A real NATS server for one test, on a port of its own, with TLS, keys and a store that are gone with it (F-11).
 
 use crate::process::Running;
-use crate::wait::wait_until;
+use crate::wait::{PATIENCE, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -40,6 +43,8 @@ pub struct NatsServer {
     users: Users,
     /// Chosen by the server at its first start.
     port: Option<u16>,
+    /// Where it tells of itself; chosen at each start.
+    monitor: Option<u16>,
 }
 
 impl NatsServer {
@@ -48,7 +53,7 @@ impl NatsServer {
     pub fn start(encryption: Encryption, users: Users) -> Self {
         let dir = tempfile::tempdir().expect("a directory for the server");
         certificates(dir.path());
-        let mut server = Self { dir, running: None, encryption, users, port: None };
+        let mut server = Self { dir, running: None, encryption, users, port: None, monitor: None };
         server.start_again();
         server
     }
@@ -72,6 +77,36 @@ impl NatsServer {
     /// What it has logged since it was last started.
     pub fn log(&self) -> String {
         self.running.as_ref().map(|running| running.output().concat()).unwrap_or_default()
+    }
+
+    /// What it says of a stream and of its consumers; it must not hang.
+    #[track_caller]
+    pub fn stream(&self, name: &str) -> Value {
+        let said = self.told("/jsz?accounts=1&streams=1&consumers=1");
+        let streams = said["account_details"].as_array().into_iter().flatten();
+        let mut streams = streams.filter_map(|one| one["stream_detail"].as_array()).flatten();
+        let found = streams.find(|stream| stream["name"] == name);
+        found.unwrap_or_else(|| panic!("no stream {name}: {said}")).clone()
+    }
+
+    /// How many connections it has; it must not hang.
+    #[track_caller]
+    pub fn connections(&self) -> u64 {
+        self.told("/connz")["num_connections"].as_u64().expect("a number")
+    }
+
+    /// What it tells of itself.
+    #[track_caller]
+    fn told(&self, path: &str) -> Value {
+        let port = self.monitor.expect("it has started");
+        let place = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut http = TcpStream::connect_timeout(&place, PATIENCE).expect("it listens");
+        let ask = format!("GET {path} HTTP/1.0\r\n\r\n");
+        http.write_all(ask.as_bytes()).expect("it takes a request");
+        let mut answer = String::new();
+        http.read_to_string(&mut answer).expect("an answer");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).expect("JSON")
     }
 
     /// Its process.
@@ -123,13 +158,13 @@ impl NatsServer {
         command.arg("--config").arg(self.dir.path().join("server.conf"));
         let running = Running::start(command, self.dir.path(), "nats-server");
         let ports = self.dir.path().join(format!("nats-server_{}.ports", running.pid()));
-        let port = wait_until("the NATS server listens", || {
+        let (port, monitor) = wait_until("the NATS server listens", || {
             assert!(!running.has_ended(), "the NATS server ended: {}", running.output().concat());
             let text = fs::read_to_string(&ports).map_err(|error| error.to_string())?;
-            listening(&text).ok_or(text)
+            listening(&text, "nats").zip(listening(&text, "monitoring")).ok_or(text)
         });
         fs::remove_file(&ports).expect("remove the file with its port");
-        self.port = Some(port);
+        (self.port, self.monitor) = (Some(port), Some(monitor));
         self.running = Some(running);
     }
 
@@ -161,7 +196,7 @@ impl NatsServer {
         // Port -1 is any that is free.
         let port = self.port.map_or(-1, i32::from);
         let mut text = format!(
-            "listen: \"127.0.0.1:{port}\"\nports_file_dir: \"{dir}\"\n\
+            "listen: \"127.0.0.1:{port}\"\nhttp: \"127.0.0.1:-1\"\nports_file_dir: \"{dir}\"\n\
              jetstream {{ store_dir: \"{dir}/store\", max_file_store: 10GB, max_memory_store: 64MB }}\n"
         );
         if self.encryption != Encryption::None {
@@ -192,10 +227,10 @@ fn program() -> OsString {
     program
 }
 
-/// The port that a server wrote down; none while it is still writing.
-fn listening(text: &str) -> Option<u16> {
-    let ports: serde_json::Value = serde_json::from_str(text).ok()?;
-    let url = ports.get("nats")?.get(0)?.as_str()?;
+/// The port for this purpose that a server wrote down; none while it is still writing.
+fn listening(text: &str, purpose: &str) -> Option<u16> {
+    let ports: Value = serde_json::from_str(text).ok()?;
+    let url = ports.get(purpose)?.get(0)?.as_str()?;
     url.rsplit(':').next()?.parse().ok()
 }
 

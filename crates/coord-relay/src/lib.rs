@@ -22,6 +22,7 @@ pub mod permissions;
 mod relay;
 mod settings;
 mod source;
+mod state_schedule;
 mod views;
 
 pub use check::{Checked, check};

@@ -1,32 +1,32 @@
 //! The relay: publishes this machine's journal and its sessions, keeps what is known of the others, and carries messages. It
 //! decides nothing, and killing it costs time and nothing else: what it knows it asks for again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use coord_fleet::{
-    BEAT_MS, Carrier, CarryError, Engine, EngineError, Identity, Incarnation, NeedsHeard, Outbox,
-    Peers, SessionState, StateKey, Turn, TurnError, Watched, Writer,
+    BEAT_MS, Carrier, CarryError, Engine, EngineError, Identity, Incarnation, Outbox, Peers,
+    SessionState, StateKey, Turn, TurnError, Watched, Writer,
 };
-use coord_wire::fleet::{NoticesAnswer, RelayStatus};
+use coord_wire::fleet::RelayStatus;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 mod notices;
 
+use self::notices::Notices;
 use crate::nats::{Connection, Status};
 use crate::nats_engine::NatsEngine;
 use crate::settings::Settings;
 use crate::source::{Source, Watch};
+use crate::state_schedule::{StateSchedule, content, pause_after, share};
 use crate::views::{Views, write_whole};
 
 /// Events are collected for so long before a batch is published.
 const BATCH_WAIT: Duration = Duration::from_millis(250);
-/// A session's state is published this often at most.
-const STATE_PAUSE: Duration = Duration::from_secs(1);
 /// The engine is asked this often what it holds, though nothing happened.
 const DOUBT_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Wait after an error before the same is tried again.
@@ -35,8 +35,12 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 const CONNECT_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The coordinator is asked this often for messages whose time has come, and for records that became durable late.
 const OUTBOX_PAUSE: Duration = Duration::from_secs(10);
-/// The files of other machines and the status are written this often at most.
-const WRITE_PAUSE: Duration = Duration::from_millis(500);
+/// The files of other machines are written this often at most.
+const WRITE_PAUSE: Duration = Duration::from_millis(200);
+/// Longest wait between two writes of a file that changes all the time.
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// The status is looked at after so long, if nothing of another machine changed.
+const STATUS_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a relay is started with.
 #[derive(Debug)]
@@ -65,13 +69,10 @@ struct Shared<S> {
     source: RefCell<S>,
     peers: RefCell<Peers>,
     views: RefCell<Views>,
-    /// What the coordinator is to hear of other machines' needs.
-    needs: RefCell<NeedsHeard>,
-    needs_changed: Notify,
-    /// Whether all machines were looked at.
-    is_whole: Cell<bool>,
-    /// What the coordinator lets the other machines know of notices.
-    notices: RefCell<NoticesAnswer>,
+    /// Something is known of another machine that its file does not say.
+    views_changed: Notify,
+    /// Who tells of whose needs.
+    notices: Notices,
     status: RefCell<RelayStatus>,
     /// The newest record that is known to be durable: more can be published when it grows.
     durable: watch::Sender<u64>,
@@ -101,10 +102,8 @@ pub fn run(
         source: RefCell::new(source),
         peers: RefCell::default(),
         views: RefCell::new(views),
-        needs: RefCell::new(NeedsHeard::new(machine)),
-        needs_changed: Notify::new(),
-        is_whole: Cell::default(),
-        notices: RefCell::default(),
+        views_changed: Notify::new(),
+        notices: Notices::new(machine),
         status: RefCell::new(status),
         durable: watch::Sender::default(),
         troubles: RefCell::default(),
@@ -271,60 +270,82 @@ impl<S: Source> Shared<S> {
         mut news: News,
     ) {
         let mut beat_at = Instant::now();
-        let mut put = BTreeMap::new();
+        let mut schedule = StateSchedule::default();
         let mut connects = 0;
         loop {
             let now = connection.status().connects;
             let is_new = now != connects;
             if is_new {
                 connects = now;
-                put.clear();
+                schedule = StateSchedule::default();
             }
             let is_beat = is_new || beat_at <= Instant::now();
-            let done = self.put_states(&mut engine, &mut put, is_beat).await;
+            let done = self.put_states(&mut engine, &mut schedule, is_beat).await;
             if is_beat && done.is_ok() {
                 beat_at = Instant::now() + Duration::from_millis(BEAT_MS);
             }
-            self.worked(STATES, done.err()).await;
-            sleep(STATE_PAUSE).await;
-            news.within(beat_at.saturating_duration_since(Instant::now())).await;
+            let next = match done {
+                Ok(Some(pause)) => {
+                    self.worked(STATES, None).await;
+                    sleep(pause).await;
+                    schedule.next()
+                }
+                // The coordinator is down, or takes long.
+                Ok(None) => {
+                    sleep(ERROR_PAUSE).await;
+                    Some(Instant::now())
+                }
+                Err(error) => {
+                    self.worked(STATES, Some(error)).await;
+                    // A link that is down is news once it is up.
+                    connection.status().is_up.then(Instant::now)
+                }
+            };
+            let next = next.map_or(beat_at, |next| next.min(beat_at));
+            news.within(next.saturating_duration_since(Instant::now())).await;
         }
     }
 
-    /// Puts the states that changed.
+    /// Puts the states that changed and are due. Returns how long to pause then; none if the coordinator did not answer.
     async fn put_states(
         &self,
         engine: &mut NatsEngine,
-        put: &mut BTreeMap<String, String>,
+        schedule: &mut StateSchedule,
         is_beat: bool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Option<Duration>, EngineError> {
         let Options { identity, writer, .. } = &self.options;
         let machine = identity.keys.machine();
         let durable = self.status.borrow().durable;
         if is_beat {
             self.put_beat(engine).await?;
         }
-        let Ok(sessions) = self.source.borrow_mut().sessions() else { return Ok(()) };
+        let begun = Instant::now();
+        let Ok(sessions) = self.source.borrow_mut().sessions() else { return Ok(None) };
+        schedule.begin();
         let mut gone = self.known_of_self();
-        gone.extend(put.keys().cloned());
+        gone.extend(schedule.sessions().cloned());
+        let mut due = Vec::new();
         for (session, json) in sessions {
             gone.remove(&session);
-            if put.get(&session).is_some_and(|before| before == json.get()) {
-                continue;
+            let content = content(json.get());
+            if schedule.is_due(&session, &content, begun) {
+                due.push((session, json, content));
             }
-            let text = json.get().to_owned();
+        }
+        let reading = begun.elapsed();
+        for (session, json, content) in due {
             let incarnation = writer.incarnation.clone();
             let state = SessionState { machine, incarnation, seq: durable, session: json };
             let key = StateKey { machine, session: Some(session.clone()) };
             engine.put_state(&key, Some(&state.seal(&identity.keys))).await?;
-            put.insert(session, text);
+            schedule.note(session, content, Instant::now());
         }
         for session in gone {
             let key = StateKey { machine, session: Some(session.clone()) };
             engine.put_state(&key, None).await?;
-            put.remove(&session);
+            schedule.remove(&session);
         }
-        Ok(())
+        Ok(Some(pause_after(reading, begun.elapsed().saturating_sub(reading))))
     }
 
     /// The sessions that the engine has of this machine.
@@ -352,10 +373,9 @@ impl<S: Source> Shared<S> {
         let mut peers = self.peers.borrow_mut();
         let refused = peers.take_in(watched, boottime_ms());
         let mut views = self.views.borrow_mut();
-        self.needs.borrow_mut().note_changed(peers.changed());
-        self.is_whole.set(self.is_whole.get() || is_whole);
-        self.needs_changed.notify_one();
+        self.notices.note_changed(peers.changed(), is_whole);
         views.note(&mut peers);
+        self.views_changed.notify_one();
         if is_whole {
             // A file that stays is shown with its age.
             let _kept = views.forget_others(&peers);
@@ -432,6 +452,7 @@ impl<S: Source> Shared<S> {
     async fn write_files(&self) {
         let mut written = RelayStatus::default();
         loop {
+            let begun = Instant::now();
             // What is not written now is written with the next change; people see how old a file is.
             let _kept = self.views.borrow_mut().write(&self.peers.borrow());
             let troubles = self.troubles.borrow().values().cloned().collect();
@@ -443,7 +464,8 @@ impl<S: Source> Shared<S> {
                     let _kept = write_whole(&self.options.status, &text);
                 }
             }
-            sleep(WRITE_PAUSE).await;
+            sleep(share(begun.elapsed()).clamp(WRITE_PAUSE, WRITE_PAUSE_MAX)).await;
+            let _nothing = timeout(STATUS_PAUSE, self.views_changed.notified()).await;
         }
     }
 }

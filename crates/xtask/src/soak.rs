@@ -28,6 +28,7 @@ const LINES_SHOWN: usize = 30;
   simulation  --seeds simulated worlds with faults, or as many as --session-hours take
   forgers     the same, with processes that send events in the name of clients
   fleet       --seeds lives of machines that send to each other over an engine that loses and repeats
+  relay       --records of one machine, published while its coordinator, its relay and a real NATS server are killed
   planted     bugs put in on purpose, by the names behind it or all: the simulation must find each
 
 Examples:
@@ -35,6 +36,7 @@ Examples:
   cargo xtask soak kills simulation --minutes 60 --seeds 100000
   cargo xtask soak simulation --session-hours 100000
   cargo xtask soak races --races 200
+  cargo xtask soak relay --records 10000
   cargo xtask soak planted lost-dedupe
   cargo xtask soak simulation --seeds 2000 --record   # append the figures to tests/soak.jsonl
   cargo xtask soak --ledger                           # the totals of all recorded runs")]
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     /// Prompts that are raced for
     #[arg(long, default_value_t = 1000)]
     races: u64,
+    /// Records that a machine of a fleet publishes; its coordinator and its relay are killed once in 200 each
+    #[arg(long, default_value_t = 10_000)]
+    records: u64,
     /// Seeds of the simulation
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
@@ -95,9 +100,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_planted = |part: &String| part == "planted";
     let mut groups = args.parts.splitn(2, is_planted);
     let (parts, planted) = (groups.next().unwrap_or_default(), groups.next());
-    let known = ["kills", "properties", "fuzz", "races", "simulation", "fleet", "forgers"]
+    let known = ["kills", "properties", "fuzz", "races", "simulation", "fleet", "relay", "forgers"]
         .map(str::to_owned);
-    let parts = if args.parts.is_empty() { &known[..6] } else { parts };
+    let parts = if args.parts.is_empty() { &known[..7] } else { parts };
     if let Some(unknown) = parts.iter().find(|part| !known.contains(part)) {
         bail!("there is no part {unknown}; parts are {}, planted", known.join(", "));
     }
@@ -109,6 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "fuzz" => program::fuzz(args.minutes),
             "races" => rounds::races(args.races),
             "fleet" => fleet::run(args.seeds),
+            "relay" => rounds::relay(args.records),
             _ => program::simulation(part, args.seeds, args.session_hours),
         })?);
     }

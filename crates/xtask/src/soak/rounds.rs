@@ -46,6 +46,34 @@ pub(super) fn races(n: u64) -> anyhow::Result<Report> {
     Ok(Report { counts: Counts::from([("races".to_owned(), n)]), ..Report::default() })
 }
 
+/// A machine of a fleet that publishes so many records while its coordinator, its relay and the server are killed.
+pub(super) fn relay(records: u64) -> anyhow::Result<Report> {
+    const NAME: &str = "contract::fleet::kills::f_04_what_is_killed_while_it_publishes_leaves_no_gap_and_nothing_twice";
+    const WORDS: [&str; 4] = ["--package", "coord-cli", "--test", "it"];
+    if let Some(report) = build()? {
+        return Ok(report);
+    }
+    let seed = ledger::fresh("relay", 1)?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--quiet"]).args(WORDS).args(["--", "--exact", NAME, "--nocapture"]);
+    let variables = [("COORD_TEST_RECORDS", records), ("COORD_TEST_SEED", seed)];
+    command.envs(variables.map(|(name, n)| (name, n.to_string()))).current_dir(root());
+    let output = command.output().context("cargo")?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let mut report = Report { seeds: Some(Seeds { first: seed, n: 1 }), ..Report::default() };
+    add(&mut report.counts, &text);
+    // A test that has another name by now would run nothing, successfully.
+    if !output.status.success() || report.counts.is_empty() {
+        show_end(&text);
+        let again = variables.map(|(name, n)| format!("{name}={n} ")).concat();
+        let again = format!("{again}cargo test {} -- --exact {NAME}", WORDS.join(" "));
+        let what = first_panic(&text).to_owned();
+        report.failures.push(Failure { what, seed: Some(seed), again });
+    }
+    Ok(report)
+}
+
 /// Kills at random moments, each round with a fresh seed.
 pub(super) fn kills(minutes: u64) -> anyhow::Result<Report> {
     if let Some(report) = build()? {

@@ -1,6 +1,6 @@
 //! `coord queue send NAME TEXT`, and what `coord send ID TEXT` shares with it.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -13,7 +13,7 @@ use super::{answered, tell};
 use crate::client::{self, segment};
 use crate::context::Context;
 use crate::follow::JournalWatch;
-use crate::out::{Failure, duration_ms};
+use crate::out::{Failure, duration_ms, escape};
 use crate::verb::status::not_reachable;
 
 /// Send a message to whoever takes it under a name
@@ -111,18 +111,36 @@ fn text(word: &str) -> anyhow::Result<String> {
     String::from_utf8(bytes).context("standard input")
 }
 
-/// Waits for the end of it.
+/// Waits for the end of it. A coordinator that is gone may come back, and then still knows the message.
 fn fate(sent: &Sent, wait: Duration, context: &Context) -> Result<MessageInfo, Failure> {
     let (began_ns, path) = (mono_ns(), format!("/v1/messages/{}", segment(&sent.id)));
     let journal = JournalWatch::new(context)?;
+    let mut is_told = false;
     loop {
-        let message: MessageInfo = answered(client::get(context, &path), context)?;
-        if matches!(message.state.as_str(), "processed" | "failed") {
-            return Ok(message);
-        }
+        let why = match client::get::<MessageInfo>(context, &path) {
+            Ok(message) => {
+                let message = message?;
+                if matches!(message.state.as_str(), "processed" | "failed") {
+                    return Ok(message);
+                }
+                is_told = false;
+                format!("{} is still {}: {}", sent.id, message.state, message.because)
+            }
+            Err(miss @ Miss::Foreign) => {
+                return Err(Failure::NotReachable(not_reachable(miss, context)));
+            }
+            Err(miss @ (Miss::Absent | Miss::Late | Miss::Broken)) => {
+                let why = not_reachable(miss, context);
+                if !std::mem::replace(&mut is_told, true) {
+                    // A reader that is gone changes nothing.
+                    let line = format!("{} was sent; waiting for the coordinator: {why}", sent.id);
+                    drop(writeln!(std::io::stderr(), "coord: {}", escape(&line)));
+                }
+                why
+            }
+        };
         let left = wait.saturating_sub(Duration::from_nanos(mono_ns().saturating_sub(began_ns)));
         if left.is_zero() {
-            let why = format!("{} is still {}: {}", sent.id, message.state, message.because);
             return Err(Failure::TimedOut(why));
         }
         journal.pause(left)?;

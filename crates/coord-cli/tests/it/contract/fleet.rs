@@ -1,11 +1,12 @@
 //! Several machines on one real NATS server, with the real programs: each machine is a root of its own (F-01 to F-07).
 
+mod cuts;
+mod kills;
 mod notices;
 
 use std::fs;
 
 use coord_relay::login::Login;
-use coord_testkit::Random;
 use coord_tests::coord::{Coordinator, coord, inspect};
 use coord_tests::home::Home;
 use coord_tests::nats::{Encryption, NatsServer, Users};
@@ -270,18 +271,19 @@ fn f_04_what_happened_while_the_server_was_gone_is_published_when_it_is_back() {
     assert_eq!(status["relay"]["duplicate"], Value::Null, "{status}");
 }
 
-/// The processes that a coordinator has started and that run.
-fn children(coordinator: &Coordinator) -> Vec<String> {
+/// The processes that a coordinator has started and that run, with their command lines.
+fn children(coordinator: &Coordinator) -> Vec<(Pid, String)> {
     let pid = coordinator.pid();
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
     let of_task =
         |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
     let pids = tasks.map(of_task).collect::<Vec<_>>().join(" ");
-    let name = |pid: &str| {
+    let child = |pid: &str| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ")
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        Some((Pid::from_raw(pid.parse().ok()?)?, line))
     };
-    pids.split_whitespace().map(name).collect()
+    pids.split_whitespace().filter_map(child).collect()
 }
 
 // F-10: nothing that could connect runs, until the configuration names a server, and no longer than it does.
@@ -291,7 +293,7 @@ fn f_10_nothing_connects_unless_the_configuration_names_a_server() {
     let coordinator = Coordinator::start(&home);
     post(&home, &client_event(SESSION, "UserPromptSubmit", 1));
     let relays =
-        || children(&coordinator).into_iter().filter(|line| line.contains(" fleet relay ")).count();
+        || children(&coordinator).iter().filter(|(_, line)| line.contains(" fleet relay ")).count();
     assert_eq!(relays(), 0);
     // Nobody listens there.
     coord(&home, &["fleet", "join", "nats://127.0.0.1:1"]).expect_success();
@@ -379,40 +381,28 @@ fn f_01_a_machine_that_leaves_is_forgotten() {
     assert!(gone.stderr.contains("has joined no fleet"), "{gone:?}");
 }
 
-// F-04: relay and coordinator are killed while thousands of records are published.
-#[test]
-fn f_04_relays_and_coordinators_that_are_killed_leave_no_gap_and_nothing_twice() {
-    let (_server, [mut desk]) = fleet(["desk"]);
-    let mut random = Random::new(7);
-    for round in 0..6_u32 {
-        for n in 0..150 {
-            let id = format!("{:08}-0000-4000-8000-000000000000", n % 5);
-            let event = if n % 2 == 0 { "UserPromptSubmit" } else { "Stop" };
-            post(&desk.home, &client_event(&id, event, round * 1_000 + n + 1));
-            if random.below(60) == 0 {
-                let relay = status(&desk.home)["relay"]["pid"].as_u64().unwrap_or(0);
-                kill_relay(&desk, relay);
-            }
-        }
-        if round % 2 == 1 {
-            desk.coordinator.take().expect("it runs").kill();
-            desk.starts();
-        }
-    }
-    published(&desk);
-    let checked = is_whole(&desk);
-    assert!(checked.starts_with("Records 1 to "), "{checked}");
+/// The relay that a machine's coordinator runs, once there is one.
+#[track_caller]
+fn relay(machine: &Machine) -> Pid {
+    let coordinator = machine.coordinator.as_ref().expect("it runs");
+    wait_until(&format!("{} has a relay", machine.name), || {
+        let children = children(coordinator);
+        let relay = children.iter().find(|(_, line)| line.contains(" fleet relay "));
+        relay.map(|(pid, _)| *pid).ok_or(children)
+    })
 }
 
-/// Kills the relay of a machine, if this process is it.
-fn kill_relay(machine: &Machine, pid: u64) {
-    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return };
-    let root = machine.home.root().display().to_string();
-    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let is_relay = words.contains(&&b"relay"[..]) && words.contains(&root.as_bytes());
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid.filter(|_| is_relay) {
-        // It may have ended by itself meanwhile.
-        let _gone = kill_process(pid, Signal::KILL);
-    }
+/// Kills the relay of a machine, and waits until it is gone.
+#[track_caller]
+fn kill_relay(machine: &Machine) {
+    let pid = relay(machine);
+    // Its parent may have reaped it if it has ended by itself.
+    let _gone = kill_process(pid, Signal::KILL);
+    let coordinator = machine.coordinator.as_ref().expect("it runs");
+    wait_until("the relay is gone", || {
+        let children = children(coordinator);
+        // One that its parent did not reap yet has no command line.
+        let runs = |(other, line): &(Pid, String)| *other == pid && !line.is_empty();
+        if children.iter().any(runs) { Err(children) } else { Ok(()) }
+    });
 }

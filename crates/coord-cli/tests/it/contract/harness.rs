@@ -186,6 +186,14 @@ impl Harness {
         self.run(&line)
     }
 
+    /// The same; what the hook prints.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, event: &str, fields: &Value) -> String {
+        let (line, printed) = (self.hook(event, fields), self.dir.join("answered"));
+        assert_eq!(self.run(&format!("{line} >'{}'", printed.display())), 0);
+        fs::read_to_string(printed).unwrap()
+    }
+
     /// The same of a hook that may wait: what it prints is [`Self::background`].
     #[track_caller]
     pub(crate) fn report_in_background(&mut self, event: &str, fields: &Value) {
