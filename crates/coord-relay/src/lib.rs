@@ -24,7 +24,7 @@ mod settings;
 mod source;
 mod views;
 
-pub use check::{Checked, check};
+pub use check::{Checked, Own, check};
 pub use history::{Selected, Selection};
 pub use nats::{Connection, ServerError, Status};
 pub use nats_engine::NatsEngine;
