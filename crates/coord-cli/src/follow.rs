@@ -28,7 +28,9 @@ impl JournalWatch {
     pub(crate) fn new(context: &Context) -> anyhow::Result<Self> {
         let dir = context.paths.journal();
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        add_watch(&fd, &dir, WatchFlags::MODIFY | WatchFlags::CREATE).with_context(|| {
+        // Beside it lies its name in a fleet, which is replaced.
+        let changes = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
+        add_watch(&fd, &dir, changes).with_context(|| {
             format!("{}: no journal yet; start the coordinator with `coord up`", dir.display())
         })?;
         Ok(Self { fd })

@@ -29,12 +29,19 @@ pub struct Writer {
 struct Head {
     #[serde(flatten)]
     writer: Writer,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    edition: u64,
     /// First and last record that are covered.
     first: u64,
     last: u64,
     /// Whether these records were given up before they could be published (F-08).
     #[serde(default, skip_serializing_if = "is_false")]
     is_gap: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -47,6 +54,9 @@ fn is_false(value: &bool) -> bool {
 pub struct Batch {
     /// Who wrote it.
     pub writer: Writer,
+    /// How often the journal was published anew before. A higher number supersedes all batches of the same journal with a lower
+    /// one.
+    pub edition: u64,
     /// The first record that it covers.
     pub first: u64,
     /// The last one.
@@ -60,8 +70,9 @@ pub struct Batch {
 impl Batch {
     /// Seals it.
     pub fn seal(&self, keys: &Keys) -> Vec<u8> {
-        let Self { writer, first, last, is_gap, lines } = self;
-        let head = Head { writer: writer.clone(), first: *first, last: *last, is_gap: *is_gap };
+        let Self { writer, edition, first, last, is_gap, lines } = self;
+        let (edition, first, last, is_gap) = (*edition, *first, *last, *is_gap);
+        let head = Head { writer: writer.clone(), edition, first, last, is_gap };
         let head = serde_json::to_string(&head).unwrap_or_default();
         sealed::seal(Purpose::Journal, &format!("{head}\n{lines}"), keys)
     }
@@ -73,9 +84,9 @@ impl Batch {
     pub fn open(bytes: &[u8]) -> Result<(PublicKey, Self), Unsealed> {
         let (key, text) = sealed::open(Purpose::Journal, bytes)?;
         let (head, lines) = text.split_once('\n').ok_or(Unsealed::NoSeal)?;
-        let Head { writer, first, last, is_gap } =
+        let Head { writer, edition, first, last, is_gap } =
             serde_json::from_str(head).map_err(|_| Unsealed::NoSeal)?;
-        Ok((key, Self { writer, first, last, is_gap, lines: lines.to_owned() }))
+        Ok((key, Self { writer, edition, first, last, is_gap, lines: lines.to_owned() }))
     }
 }
 
@@ -88,9 +99,14 @@ mod tests {
     fn a_batch_is_sealed_and_opened() {
         let writer = Writer { incarnation: Incarnation("7".to_owned()), relay: "r".to_owned() };
         let lines = "{\"seq\":4}\n{\"seq\":6}\n".to_owned();
-        let batch = Batch { writer, first: 4, last: 7, is_gap: false, lines };
-        let sealed = batch.seal(&keys(1));
-        assert_eq!(Batch::open(&sealed), Ok((keys(1).public(), batch)));
+        for edition in [0, 3] {
+            let (writer, lines) = (writer.clone(), lines.clone());
+            let batch = Batch { writer, edition, first: 4, last: 7, is_gap: false, lines };
+            let sealed = batch.seal(&keys(1));
+            let has_edition = String::from_utf8_lossy(&sealed).contains("edition");
+            assert_eq!(has_edition, 0 < edition, "what earlier versions wrote is what is written");
+            assert_eq!(Batch::open(&sealed), Ok((keys(1).public(), batch)));
+        }
         assert_eq!(Batch::open(b"{}\n"), Err(Unsealed::NoSeal));
     }
 }

@@ -11,6 +11,7 @@ mod allowed;
 mod batch;
 mod carrier;
 mod engine;
+mod history;
 mod identity;
 mod keys;
 mod message;
@@ -25,6 +26,7 @@ pub use carrier::{Carrier, CarryError, Local, Sending};
 pub use engine::{
     Change, Delivery, Engine, EngineError, Held, Item, Parcel, Settled, StateKey, Verdict, Watched,
 };
+pub use history::{History, Logged, Trouble};
 pub use identity::{Identity, IdentityError};
 pub use keys::{KeyError, Keys, PublicKey};
 pub use message::{FateReport, RemoteMessage};

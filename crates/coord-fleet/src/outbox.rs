@@ -3,6 +3,9 @@
 //! and publishing continues after that one. If the engine has lost its tail or everything, that is where it continues;
 //! if an answer was lost, the batch is there. A batch is appended only after the one that was expected, so nothing is
 //! there twice, however stale the belief.
+//!
+//! What is appended cannot be taken back. If the engine's copy was damaged, a person raises the journal's edition: the journal is
+//! published anew, and readers disregard the batches of earlier editions.
 
 use core::fmt;
 use std::io;
@@ -52,6 +55,11 @@ pub trait Journal {
     /// # Errors
     /// The note was not written.
     fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()>;
+    /// How often a person had it published anew, as it is now: another process may raise it at any time.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn edition(&mut self) -> io::Result<u64>;
 }
 
 /// Another machine publishes under this one's identity (F-07): publishing stops until a person has decided.
@@ -114,6 +122,8 @@ struct Position {
 #[derive(Debug)]
 pub struct Outbox {
     writer: Writer,
+    /// The journal's edition when it was last asked for.
+    edition: u64,
     position: Option<Position>,
     /// The journal that was found there, if it is another one.
     before: Option<Incarnation>,
@@ -133,6 +143,7 @@ impl Outbox {
     pub fn new(writer: Writer) -> Self {
         Self {
             writer,
+            edition: 0,
             position: None,
             before: None,
             has_appended: false,
@@ -158,10 +169,13 @@ impl Outbox {
         keys: &Keys,
     ) -> Result<Turn, TurnError> {
         let extent = journal.extent()?;
+        self.note_edition(journal.edition()?);
         let position = match self.position {
             Some(position) => position,
             None => {
                 let held = engine.held().await?;
+                // Again: it is raised before anything of it is published, so what is held is not of a later one.
+                self.note_edition(journal.edition()?);
                 let position = self.continue_after(held.as_ref(), extent, journal, keys);
                 *self.position.insert(position.map_err(TurnError::Duplicate)?)
             }
@@ -195,13 +209,23 @@ impl Outbox {
     }
 
     fn batch(&self, from: u64, extent: Extent, journal: &mut impl Journal) -> io::Result<Batch> {
-        let writer = self.writer.clone();
+        let (writer, edition, first) = (self.writer.clone(), self.edition, from);
         if from < extent.oldest {
-            let last = extent.oldest.saturating_sub(1);
-            return Ok(Batch { writer, first: from, last, is_gap: true, lines: String::new() });
+            let (last, lines) = (extent.oldest.saturating_sub(1), String::new());
+            return Ok(Batch { writer, edition, first, last, is_gap: true, lines });
         }
         let Piece { last, lines } = journal.read(from, extent.durable)?;
-        Ok(Batch { writer, first: from, last, is_gap: false, lines })
+        Ok(Batch { writer, edition, first, last, is_gap: false, lines })
+    }
+
+    /// Begins again if the journal is to be published anew. Of the new edition nothing was appended yet.
+    fn note_edition(&mut self, edition: u64) {
+        if self.edition != edition {
+            self.edition = edition;
+            self.position = None;
+            self.has_appended = false;
+            self.held_through = None;
+        }
     }
 
     /// Where publishing continues after what the engine holds.
@@ -240,6 +264,14 @@ impl Outbox {
                 batch.last, extent.durable
             );
             return Err(Duplicate(what));
+        }
+        if self.edition < batch.edition {
+            let what = "it has published this journal anew";
+            return Err(Duplicate(what.to_owned()));
+        }
+        if batch.edition < self.edition {
+            self.note_held(0);
+            return Ok(Position { next: extent.oldest_wanted, after: place });
         }
         // An engine that lost its tail shows what an earlier relay of this machine published.
         let is_later = self.held_through.is_none_or(|known| known < batch.last);

@@ -16,8 +16,8 @@ pub struct Checked {
     pub missing: Vec<(u64, u64)>,
     /// Ranges that were given up before they could be published, and say so.
     pub given_up: Vec<(u64, u64)>,
-    /// Records that are covered twice.
-    pub doubled: Vec<u64>,
+    /// Ranges that are covered twice.
+    pub doubled: Vec<(u64, u64)>,
     /// Events that are not as the journal has them.
     pub different: Vec<u64>,
     /// Batches that this machine did not sign, or that are damaged.
@@ -34,6 +34,17 @@ impl Checked {
     }
 }
 
+/// Which batches count.
+#[derive(Debug, Clone, Copy)]
+pub struct Own<'a> {
+    /// The machine's key.
+    pub key: PublicKey,
+    /// Its journal.
+    pub incarnation: &'a Incarnation,
+    /// The journal's edition. Batches of earlier ones are superseded.
+    pub edition: u64,
+}
+
 /// What is read of an event.
 #[derive(Deserialize)]
 struct Numbered {
@@ -47,9 +58,10 @@ struct Numbered {
 /// The engine cannot be read to the end.
 pub async fn check(
     engine: &mut impl Engine,
-    (key, incarnation): (PublicKey, &Incarnation),
+    own: Own<'_>,
     mut event: impl FnMut(u64) -> Option<String>,
 ) -> Result<Checked, EngineError> {
+    let Own { key, incarnation, edition } = own;
     let mut checked = Checked::default();
     let mut place = 0;
     while let Some(held) = engine.batch_after(key.machine(), place).await? {
@@ -62,7 +74,11 @@ pub async fn check(
             }
         };
         // An earlier journal of this machine is history.
-        if batch.writer.incarnation == *incarnation {
+        if batch.writer.incarnation == *incarnation && batch.edition == edition {
+            if 0 < edition && checked.batches == 0 {
+                // What was damaged before it was published anew.
+                checked.not_believed = 0;
+            }
             checked.add(&batch, &mut event);
         }
     }
@@ -83,7 +99,9 @@ impl Checked {
                 if next < *first {
                     self.missing.push((next, first.saturating_sub(1)));
                 }
-                self.doubled.extend(*first..next.min(last.saturating_add(1)));
+                if *first <= end {
+                    self.doubled.push((*first, end.min(*last)));
+                }
                 self.covers = Some((begin, end.max(*last)));
             }
         }

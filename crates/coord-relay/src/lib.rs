@@ -8,6 +8,7 @@
 //! the server's refusals to the requests that they refuse, and every answer is read the same from all versions of the server.
 
 mod check;
+mod fleet_history;
 mod history;
 pub mod init;
 pub mod login;
@@ -25,7 +26,8 @@ mod source;
 mod state_schedule;
 mod views;
 
-pub use check::{Checked, check};
+pub use check::{Checked, Own, check};
+pub use fleet_history::{FleetHistory, Told};
 pub use history::{Selected, Selection};
 pub use nats::{Connection, ServerError, Status};
 pub use nats_engine::NatsEngine;

@@ -1,8 +1,11 @@
 //! The calls of an engine on a connection.
 
 use async_nats::{HeaderMap, Message, StatusCode};
-use coord_fleet::{Delivery, Engine, EngineError, Held, Parcel, Settled, StateKey, Watched};
+use coord_fleet::{
+    Delivery, Engine, EngineError, Held, Logged, Parcel, Settled, StateKey, Watched,
+};
 use coord_model::MachineId;
+use coord_model::stamp::parse_rfc3339;
 use serde_json::{Value, json};
 
 use crate::nats::Link;
@@ -30,6 +33,36 @@ impl Clone for NatsEngine {
 impl NatsEngine {
     pub(crate) fn new(link: Link, machine: MachineId) -> Self {
         Self { link, machine, watch: None, inbox: Inbox::default() }
+    }
+
+    /// The first batch of a machine, or of any, that stands at this place in the log of all machines or after it; none if none
+    /// does.
+    pub(crate) async fn logged(
+        &self,
+        of: Option<MachineId>,
+        place: u64,
+    ) -> Result<Option<Logged>, EngineError> {
+        let subject = of.map_or_else(nats_names::journals, nats_names::journal);
+        self.get_logged(&json!({"seq": place.max(1), "next_by_subj": subject})).await
+    }
+
+    /// The newest batch of a machine, or of any; none if there is none.
+    pub(crate) async fn newest_logged(
+        &self,
+        of: Option<MachineId>,
+    ) -> Result<Option<Logged>, EngineError> {
+        let subject = of.map_or_else(nats_names::journals, nats_names::journal);
+        self.get_logged(&json!({"last_by_subj": subject})).await
+    }
+
+    async fn get_logged(&self, asked: &Value) -> Result<Option<Logged>, EngineError> {
+        let subject = format!("$JS.API.DIRECT.GET.{JOURNAL}");
+        match self.link.request(&subject, asked.to_string().into_bytes(), None).await {
+            Err(EngineError::Unreachable(why)) if self.link.status().is_up => {
+                Err(self.unheld(why).await)
+            }
+            answer => logged(answer?),
+        }
     }
 
     /// Why nobody said what is held. A request for a batch of a stream that is not there gets no answer at all, so it is
@@ -118,6 +151,27 @@ impl Engine for NatsEngine {
     }
 }
 
+/// The batch of any machine in an answer to a request for one; none if the server says that it holds none.
+fn logged(answer: Message) -> Result<Option<Logged>, EngineError> {
+    // Whoever may publish everything may publish under a name that is no machine's: nobody has signed that.
+    let machine = header(&answer, "Nats-Subject")
+        .map(|subject| nats_names::journal_of(subject).unwrap_or(MachineId(0)));
+    let stored_ms = header(&answer, "Nats-Time-Stamp").and_then(stored_ms);
+    let Some(Held { place, bytes }) = batch(answer)? else { return Ok(None) };
+    let (Some(machine), Some(stored_ms)) = (machine, stored_ms) else {
+        let why = "a batch is not understood: it has no machine, or no time";
+        return Err(EngineError::Other(why.to_owned()));
+    };
+    Ok(Some(Logged { machine, place, stored_ms, bytes }))
+}
+
+/// Milliseconds since 1970. The server leaves out zeros at the end.
+fn stored_ms(text: &str) -> Option<u64> {
+    let whole = text.strip_suffix('Z')?;
+    let (seconds, digits) = whole.split_once('.').unwrap_or((whole, ""));
+    parse_rfc3339(&format!("{seconds}.{digits:0<3}Z"))
+}
+
 /// The batch in an answer to a request for one; none if the server says that it holds none.
 fn batch(answer: Message) -> Result<Option<Held>, EngineError> {
     if is_status(&answer, StatusCode::NOT_FOUND) {
@@ -129,4 +183,22 @@ fn batch(answer: Message) -> Result<Option<Held>, EngineError> {
         return Err(EngineError::Other(format!("a batch is not understood: {why}")));
     };
     Ok(Some(Held { place, bytes: answer.payload.to_vec() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_batch_is_read_to_the_millisecond() {
+        for (text, ms) in [
+            ("1970-01-01T00:00:01Z", Some(1_000)),
+            ("1970-01-01T00:00:01.5Z", Some(1_500)),
+            ("1970-01-01T00:00:01.0456789Z", Some(1_045)),
+            ("1970-01-01T00:00:01+01:00", None),
+            ("", None),
+        ] {
+            assert_eq!(stored_ms(text), ms, "{text}");
+        }
+    }
 }

@@ -23,6 +23,16 @@ pub(crate) fn journal(machine: MachineId) -> String {
     format!("coord.v1.journal.{machine}")
 }
 
+/// The subjects of all machines' journals.
+pub(crate) fn journals() -> String {
+    "coord.v1.journal.*".to_owned()
+}
+
+/// The machine whose journal a subject is; none if it is no journal's.
+pub(crate) fn journal_of(subject: &str) -> Option<MachineId> {
+    MachineId::parse(subject.strip_prefix("coord.v1.journal.")?)
+}
+
 /// The stream that a bucket is.
 pub(crate) fn bucket_stream(bucket: &str) -> String {
     format!("KV_{bucket}")
@@ -136,6 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_not_named_so_is_nothing() {
+        assert_eq!(journal_of(&journal(OWN)), Some(OWN));
+        assert_eq!(journal_of(&journals()), None);
         let fate = Parcel { to: OTHER, item: Item::Fate, bytes: Vec::new() };
         assert_eq!(item(&parcel(OWN, &fate)), (Some(OWN), Item::Fate));
         assert_eq!(item("coord.v1.fate.x.y"), (None, Item::Fate));

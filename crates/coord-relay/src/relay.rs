@@ -516,6 +516,10 @@ impl<S: Source> coord_fleet::Journal for SharedSource<'_, S> {
     fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()> {
         self.0.borrow_mut().note_published(after)
     }
+
+    fn edition(&mut self) -> io::Result<u64> {
+        self.0.borrow_mut().edition()
+    }
 }
 
 /// Milliseconds since 1970.

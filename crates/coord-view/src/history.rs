@@ -2,6 +2,7 @@
 
 mod fold;
 mod line;
+mod parse;
 mod select;
 mod title;
 

@@ -1,4 +1,7 @@
-//! `coord events [ID]`: the history, read from the journal itself, with or without a coordinator.
+//! `coord events [ID]`: the history, read from the journal itself, with or without a coordinator. `--fleet` reads that of all
+//! machines from the fleet's server.
+
+mod fleet;
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
@@ -20,19 +23,25 @@ use crate::verb::explain::ruled_by;
 use crate::verb::inspect::{look, runs};
 
 const DAY_MS: u64 = 24 * 3_600_000;
+/// Columns of a session's id.
+const ID_COLUMNS: usize = 8;
 /// `--follow` begins with so many lines, as `tail -f` does.
 const FOLLOWED_LINES: usize = 10;
 
 /// Show what happened, from the journal
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord events                 what happened to all sessions\n  coord events parser          one session, with its tools and messages\n  coord events --all           also what coord observed\n  coord events -n 20           the last 20 lines\n  coord events --since 10m     the last ten minutes\n  coord events --follow        the last lines, then each new one\n  coord events --json | jq .   one JSON object per record, none left out or folded"
+    after_help = "Examples:\n  coord events                 what happened to all sessions\n  coord events parser          one session, with its tools and messages\n  coord events --all           also what coord observed\n  coord events -n 20           the last 20 lines\n  coord events --since 10m     the last ten minutes\n  coord events --follow        the last lines, then each new one\n  coord events --json | jq .   one JSON object per record, none left out or folded\n  coord events --fleet         all machines of the fleet, in the order in which its server got them\n  coord events laptop/parser   one session of another machine\n\nOf other machines, and of this one with --fleet, it shows what the fleet's server holds, 24 hours by\ndefault. Only one in 10 seconds of a session's tools is published, and nothing that coord observed.\n--since then counts from when the server got the event, by the server's clock. Exit code 4: the\nserver is not reachable."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
-    /// The name or id of a session, the id of a run or a message, or the beginning of an id
+    /// The name or id of a session, the id of a run or a message, or the beginning of an id; MACHINE/ID for a session of another
+    /// machine
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: Option<String>,
+    /// Show all machines of the fleet
+    #[arg(long)]
+    fleet: bool,
     /// Show also what coord observed: processes, registry, screens, and the coordinator itself
     #[arg(long)]
     all: bool,
@@ -54,6 +63,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if args.fleet || args.id.as_ref().is_some_and(|id| id.contains('/')) {
+        return fleet::run(args, context);
+    }
     // Watched before the first look: what is written in between is news.
     let journal = if args.follow { Some(JournalWatch::new(context)?) } else { None };
     let wanted = wanted(args, context)?;
@@ -94,6 +106,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 pub(crate) fn newest_of(id: &str, max: usize, context: &Context) -> Result<Vec<Entry>, Failure> {
     let args = Args {
         id: Some(id.to_owned()),
+        fleet: false,
         all: false,
         since: None,
         lines: Some(max),
@@ -117,12 +130,7 @@ fn first_lines(args: &Args) -> Option<usize> {
 
 /// The lines that are printed: programs get every record, people what they asked for.
 fn wanted(args: &Args, context: &Context) -> Result<Wanted, Failure> {
-    let detail = match (args.all, args.json, &args.id) {
-        (true, _, _) => Detail::All,
-        (false, true, _) => Detail::Records,
-        (false, false, Some(_)) => Detail::Work,
-        (false, false, None) => Detail::Edges,
-    };
+    let detail = detail(args);
     let since_ms = args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms));
     let mut wanted = Wanted { since_ms, detail, ..Wanted::default() };
     let Some(id) = &args.id else { return Ok(wanted) };
@@ -140,6 +148,16 @@ fn wanted(args: &Args, context: &Context) -> Result<Wanted, Failure> {
     // Without a record the history is searched for the word.
     wanted.of = Some(if ids.is_empty() { Of::Beginning(id.to_owned()) } else { Of::Ids(ids) });
     Ok(wanted)
+}
+
+/// How much of the history is shown.
+fn detail(args: &Args) -> Detail {
+    match (args.all, args.json, &args.id) {
+        (true, _, _) => Detail::All,
+        (false, true, _) => Detail::Records,
+        (false, false, Some(_)) => Detail::Work,
+        (false, false, None) => Detail::Edges,
+    }
 }
 
 /// The sessions that a word means, which may be the id of a run (U-10).
@@ -186,8 +204,7 @@ fn next_piece(reader: &mut Reader, context: &Context) -> Result<Option<Vec<Line>
 /// Prints lines, folded for people.
 struct Printer<'a> {
     args: &'a Args,
-    painter: Painter,
-    width: usize,
+    style: Style,
     fold: Fold,
     /// Whether anything was printed.
     any: bool,
@@ -195,8 +212,7 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(args: &'a Args) -> Self {
-        let (painter, width) = (Painter::for_stdout(), columns());
-        Self { args, painter, width, fold: Fold::default(), any: false }
+        Self { args, style: Style::new(args), fold: Fold::default(), any: false }
     }
 
     /// Prints what was not printed yet. What is there at once folds; a line that is printed does not change.
@@ -230,19 +246,39 @@ impl<'a> Printer<'a> {
             if self.args.json {
                 print_json(&mut out, &entry.first)?;
             } else {
-                self.text(&mut out, entry)?;
+                let id = entry.first.session_id.as_deref().unwrap_or("-");
+                let id: String = id.chars().take(ID_COLUMNS).collect();
+                self.style.text(&mut out, (&id, ID_COLUMNS), entry)?;
             }
         }
         Ok(out.flush()?)
     }
+}
 
-    fn text(&self, out: &mut impl Write, entry: &Entry) -> Result<(), Failure> {
+/// How entries are written for people.
+struct Style {
+    painter: Painter,
+    width: usize,
+    names_rules: bool,
+}
+
+impl Style {
+    fn new(args: &Args) -> Self {
+        Self { painter: Painter::for_stdout(), width: columns(), names_rules: args.verbose }
+    }
+
+    /// Writes an entry as a line, with the session's name in a column as wide as is said.
+    fn text(
+        &self,
+        out: &mut impl Write,
+        (session, columns): (&str, usize),
+        entry: &Entry,
+    ) -> Result<(), Failure> {
         let line = &entry.first;
         let time = DateTime::parse_from_rfc3339(&line.at).map_or_else(
             |_| line.at.clone(),
             |at| at.with_timezone(&Local).format("%m-%d %H:%M:%S").to_string(),
         );
-        let id: String = line.session_id.as_deref().unwrap_or("-").chars().take(8).collect();
         let mark = match line.verified {
             Some(false) => " (not verified)",
             Some(true) | None => "",
@@ -250,12 +286,12 @@ impl<'a> Printer<'a> {
         let what = format!(
             "{}  {}  {}",
             pad(&time, 14, false),
-            pad(&fit(&escape(&id), 8), 8, false),
+            pad(&fit(&escape(session), columns), columns, false),
             pad(&fit(&escape(&entry.title()), 19), 19, false),
         );
         let what = fit(&what, self.width);
-        let rule = ruled_by(line.rule.as_deref(), self.args.verbose);
-        let room = self.width.saturating_sub(14 + 2 + 8 + 2 + 19 + 2);
+        let rule = ruled_by(line.rule.as_deref(), self.names_rules);
+        let room = self.width.saturating_sub(14 + 2 + columns + 2 + 19 + 2);
         let room = room.saturating_sub(rule.chars().count());
         let words = format!("{}{mark}", entry.words());
         let detail = fit(&escape(words.trim_start()), room) + &rule;

@@ -1,7 +1,7 @@
 //! `coord fleet`: several machines as one (F-01).
 
 mod allow;
-mod check;
+pub(crate) mod check;
 mod init;
 mod join;
 mod leave;
@@ -12,9 +12,9 @@ pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use coord_config::{AbsolutePath, Config, Maybe};
-use coord_fleet::{Identity, IdentityError};
+use coord_fleet::{EngineError, Identity, IdentityError};
 use coord_relay::Settings;
 
 use crate::context::Context;
@@ -41,7 +41,7 @@ enum Verb {
     Allow(allow::Args),
     /// Show the link to the server, and the machines
     Status(status::Args),
-    /// Compare what the server holds of this machine with its journal
+    /// Check the server's copy of this machine's journal, and publish it again
     Check(check::Args),
     /// Leave the fleet: take this machine off the list, and forget its keys
     Leave(leave::Args),
@@ -127,7 +127,7 @@ fn settings(config: &Config, login_seed: String) -> anyhow::Result<Settings> {
 }
 
 /// The configuration, this machine's keys, and where the server is.
-fn member(context: &Context) -> anyhow::Result<(Config, Identity, Settings)> {
+pub(crate) fn member(context: &Context) -> anyhow::Result<(Config, Identity, Settings)> {
     let file = context.paths.config_file();
     let config = Config::load(&file).with_context(|| file.display().to_string())?;
     let identity = identity(context)?;
@@ -135,8 +135,22 @@ fn member(context: &Context) -> anyhow::Result<(Config, Identity, Settings)> {
     Ok((config, identity, settings))
 }
 
+/// Why the server was not asked, or did not answer.
+pub(crate) fn server_failed(settings: &Settings, error: &EngineError) -> Failure {
+    let text = format!("{}: {error}", settings.url);
+    match error {
+        EngineError::Unreachable(_) => {
+            Failure::NotReachable(format!("{text}. → coord fleet status"))
+        }
+        EngineError::Conflict
+        | EngineError::Denied { .. }
+        | EngineError::Full(_)
+        | EngineError::Other(_) => Failure::Failed(anyhow!(text)),
+    }
+}
+
 /// The name under which other machines show this one.
-fn own_name(config: &Config) -> String {
+pub(crate) fn own_name(config: &Config) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = config.fleet.name.0.as_ref().map_or_else(host, |name| name.0.clone());
     let is_plain = |one: &char| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.');

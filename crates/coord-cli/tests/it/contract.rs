@@ -13,6 +13,7 @@ mod deaths;
 mod demo;
 mod disk;
 mod fleet;
+mod fleet_history;
 mod flood;
 mod forgery;
 mod go;

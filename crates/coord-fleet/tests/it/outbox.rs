@@ -16,6 +16,7 @@ struct Numbers {
     newest: u64,
     was_published: bool,
     follows: Option<Incarnation>,
+    edition: u64,
 }
 
 /// Records in a batch.
@@ -44,6 +45,10 @@ impl Journal for Numbers {
         self.follows = after.cloned();
         Ok(())
     }
+
+    fn edition(&mut self) -> io::Result<u64> {
+        Ok(self.edition)
+    }
 }
 
 /// The events of these records.
@@ -53,7 +58,7 @@ fn lines(first: u64, last: u64) -> String {
 }
 
 fn numbers(newest: u64) -> Numbers {
-    Numbers { oldest: 1, newest, was_published: false, follows: None }
+    Numbers { oldest: 1, newest, was_published: false, follows: None, edition: 0 }
 }
 
 fn writer(incarnation: &str, relay: &str) -> Writer {
@@ -83,6 +88,11 @@ impl Place {
 
     /// First and last record of each batch that the engine holds; all are this machine's own.
     fn held(&self) -> Vec<(u64, u64, bool)> {
+        self.held_of(0)
+    }
+
+    /// The same of an edition.
+    fn held_of(&self, edition: u64) -> Vec<(u64, u64, bool)> {
         let server = self.server.borrow();
         let batches = server.batches(self.keys.machine()).map(|bytes| {
             let (key, batch) = Batch::open(bytes).expect("a batch");
@@ -90,9 +100,9 @@ impl Place {
             let expected =
                 if batch.is_gap { String::new() } else { lines(batch.first, batch.last) };
             assert_eq!(batch.lines, expected);
-            (batch.first, batch.last, batch.is_gap)
+            (batch.edition == edition).then_some((batch.first, batch.last, batch.is_gap))
         });
-        batches.collect()
+        batches.flatten().collect()
     }
 }
 
@@ -216,6 +226,7 @@ fn f_04_whatever_is_lost_the_log_has_no_gap_and_nothing_twice() {
                 2 => outbox = Outbox::new(writer("a", "relay")),
                 3 => outbox.doubt(),
                 4 => engine = place.engine(faults, random.next()),
+                12 => journal.edition += u64::from(random.below(4) == 0),
                 5 => {
                     let is_down = random.coin();
                     place.server.borrow_mut().is_down = is_down;
@@ -231,12 +242,49 @@ fn f_04_whatever_is_lost_the_log_has_no_gap_and_nothing_twice() {
         outbox.doubt();
         place.publish(&mut outbox, &mut journal).unwrap();
         let mut next = 1;
-        for (first, last, is_gap) in place.held() {
+        for (first, last, is_gap) in place.held_of(journal.edition) {
             assert_eq!((first, is_gap), (next, false), "seed {seed}");
             next = last + 1;
         }
         assert_eq!(next, journal.newest + 1, "seed {seed}");
     }
+}
+
+// F-01: a journal that is published anew follows what was there, whole and once, whichever relay does it.
+#[test]
+fn f_01_a_new_edition_is_published_whole_and_once() {
+    let editions = |place: &Place| {
+        let server = place.server.borrow();
+        let of = |bytes: &[u8]| {
+            let batch = Batch::open(bytes).expect("a batch").1;
+            (batch.edition, batch.first, batch.last)
+        };
+        server.batches(place.keys.machine()).map(of).collect::<Vec<_>>()
+    };
+    let (place, mut journal) = (Place::new(), numbers(6));
+    let mut outbox = Outbox::new(writer("a", "relay"));
+    place.publish(&mut outbox, &mut journal).unwrap();
+    // The relay that has published before goes on, though nothing happened since.
+    journal.edition = 1;
+    place.publish(&mut outbox, &mut journal).unwrap();
+    let whole = [(0, 1, 4), (0, 5, 6), (1, 1, 4), (1, 5, 6)];
+    assert_eq!(editions(&place), whole);
+    assert_eq!((outbox.rewinds, outbox.held_through), (0, Some(6)));
+    // Another one continues after it, and publishes it again where the engine has lost it.
+    let mut next = Outbox::new(writer("a", "next relay"));
+    place.publish(&mut next, &mut journal).unwrap();
+    assert_eq!(editions(&place), whole);
+    place.server.borrow_mut().lose_tail(2);
+    next.doubt();
+    place.publish(&mut next, &mut journal).unwrap();
+    assert_eq!(editions(&place), whole);
+    // Who does not know of it has an older copy of the journal.
+    journal.edition = 0;
+    let refused = place.publish(&mut Outbox::new(writer("a", "third relay")), &mut journal);
+    assert!(
+        matches!(&refused, Err(TurnError::Duplicate(why)) if why.to_string().contains("anew")),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server, and machines with logins.
 
-use coord_fleet::EngineError;
+use coord_fleet::{EngineError, Keys};
 use coord_model::MachineId;
 use coord_relay::init::{self, InitError, Limits, Report};
 use coord_relay::login::Login;
@@ -17,6 +17,12 @@ pub(crate) struct Fleet {
     pub(crate) machines: Vec<(MachineId, Login)>,
     /// Everything runs on one thread, as in the relay.
     pub(crate) runtime: Runtime,
+}
+
+/// The keys that a machine signs with.
+pub(crate) fn keys(n: usize) -> Keys {
+    let number = u8::try_from(n).expect("few machines");
+    Keys::from_seed(&[number; 32]).expect("a key")
 }
 
 /// Limits that a test reaches soon.
@@ -42,8 +48,7 @@ impl Fleet {
     /// A server that lets so many machines in, and has nothing yet.
     pub(crate) fn bare(machines: usize) -> Self {
         let administrator = Login::new().expect("a login");
-        let machines =
-            (0..machines).map(|n| (MachineId(0xa0 + n as u128), Login::new().expect("a login")));
+        let machines = (0..machines).map(|n| (keys(n).machine(), Login::new().expect("a login")));
         let machines: Vec<_> = machines.collect();
         let users = Users {
             administrator: administrator.public_key().to_owned(),

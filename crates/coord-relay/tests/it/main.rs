@@ -4,6 +4,7 @@ mod calls;
 mod connecting;
 mod faults;
 mod fleet;
+mod history;
 mod inbox;
 mod permissions;
 mod setup;

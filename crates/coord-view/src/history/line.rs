@@ -7,7 +7,7 @@ use coord_model::{
     PaneFound, ProcessRef, ProcessSeen, Record, Registry, RequestId, STATUS_LINE, Screen, Verdict,
     Via,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::work;
 
@@ -24,7 +24,7 @@ const REPLY_SEEN: &str = "ReplySeen";
 pub(super) const OPERATOR: &str = "Operator";
 
 /// What a line is about, from what matters most to people to what matters least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// An edge of a session or of a turn: a start, an end, a prompt, a request.
@@ -79,12 +79,13 @@ pub struct Line {
     pub detail: String,
 }
 
-pub(super) fn unreadable(seq: u64) -> Line {
-    let (name, detail) = ("Unreadable".to_owned(), "written by another version".to_owned());
-    Line { name, detail, ..Line::blank(seq, 0) }
-}
-
 impl Line {
+    /// The line of a record that was written by another version, at this wall time, in milliseconds since 1970.
+    pub fn unreadable(seq: u64, at_ms: WallMs) -> Self {
+        let (name, detail) = ("Unreadable".to_owned(), "written by another version".to_owned());
+        Self { name, detail, ..Self::blank(seq, at_ms) }
+    }
+
     fn blank(seq: u64, at: WallMs) -> Self {
         Self {
             seq,

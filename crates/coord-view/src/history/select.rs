@@ -7,7 +7,7 @@ use coord_model::{
     Address, Event, NeedId, NewMessage, ProcessRef, QueueEvent, Record, Sender, SessionKey,
 };
 
-use super::line::{DECISION, DUE, unreadable};
+use super::line::{DECISION, DUE};
 use super::{Kind, Line, line};
 
 /// Selects lines of history.
@@ -65,7 +65,8 @@ impl Of {
 }
 
 impl Detail {
-    fn has(self, line: &Line) -> bool {
+    /// Whether a line is among it.
+    pub fn has(self, line: &Line) -> bool {
         match self {
             Self::All => true,
             Self::Records => line.name != DUE,
@@ -131,7 +132,7 @@ impl Selector {
                 self.learn_from(&record);
                 line(record)
             }
-            Err(_) => unreadable(seq),
+            Err(_) => Line::unreadable(seq, 0),
         };
         let wanted = &self.wanted;
         let of_session = match (&wanted.of, &line.session_id) {

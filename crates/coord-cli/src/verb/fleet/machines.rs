@@ -113,7 +113,7 @@ pub(crate) fn all(context: &Context) -> anyhow::Result<Vec<Machine>> {
 }
 
 /// The beginning of an id.
-fn short(id: MachineId) -> String {
+pub(crate) fn short(id: MachineId) -> String {
     id.to_string().chars().take(8).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use coord_fleet::{Extent, Incarnation, Journal, Local, Piece};
@@ -35,6 +35,16 @@ struct Named {
     /// The journal that was published before it, an earlier one of this machine.
     #[serde(default)]
     follows: Option<Incarnation>,
+    /// How often it was published anew.
+    #[serde(default)]
+    edition: u64,
+}
+
+impl Named {
+    fn read(file: &Path) -> io::Result<Self> {
+        let text = read_small_file(file, SMALL_FILE_BYTES_MAX)?;
+        serde_json::from_slice(&text).map_err(io::Error::other)
+    }
 }
 
 /// This machine.
@@ -54,13 +64,14 @@ impl FleetSource {
     pub(super) fn open(context: &Context) -> anyhow::Result<Self> {
         let file = context.paths.incarnation();
         let shown = || file.display().to_string();
-        let named = match read_small_file(&file, SMALL_FILE_BYTES_MAX) {
-            Ok(text) => serde_json::from_slice(&text).with_context(shown)?,
+        let named = match Named::read(&file) {
+            Ok(named) => named,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let named = Named {
                     incarnation: Incarnation(random()?),
                     is_published: false,
                     follows: None,
+                    edition: 0,
                 };
                 coord_relay::write_durably(&file, &serde_json::to_vec(&named)?)
                     .with_context(shown)?;
@@ -81,6 +92,27 @@ impl FleetSource {
     /// The journal's name.
     pub(super) fn incarnation(&self) -> Incarnation {
         self.named.incarnation.clone()
+    }
+
+    /// The edition that is published.
+    pub(super) fn published_edition(&self) -> u64 {
+        self.named.edition
+    }
+
+    /// Has the journal published anew, by the relay: its next batch is the first of this edition. None if it was never
+    /// published.
+    pub(super) fn republish(&mut self) -> anyhow::Result<Option<u64>> {
+        let shown = || self.file.display().to_string();
+        let named = Named::read(&self.file).with_context(shown)?;
+        if !named.is_published {
+            return Ok(None);
+        }
+        let edition = named.edition.saturating_add(1);
+        self.named = Named { edition, ..named };
+        // The relay writes it only before it publishes for the first time.
+        coord_relay::write_durably(&self.file, &serde_json::to_vec(&self.named)?)
+            .with_context(shown)?;
+        Ok(Some(edition))
     }
 
     /// Fills in more records, if there are any.
@@ -181,6 +213,11 @@ impl Journal for FleetSource {
         coord_relay::write_durably(&self.file, &serde_json::to_vec(&named)?)?;
         self.named = named;
         Ok(())
+    }
+
+    fn edition(&mut self) -> io::Result<u64> {
+        self.named.edition = Named::read(&self.file)?.edition;
+        Ok(self.named.edition)
     }
 }
 

@@ -16,17 +16,17 @@ use serde_json::Value;
 
 use super::wire::{client_event, post};
 
-const SESSION: &str = "10000000-0000-4000-8000-000000000000";
+pub(super) const SESSION: &str = "10000000-0000-4000-8000-000000000000";
 
 /// A machine of the fleet.
-struct Machine {
+pub(super) struct Machine {
     name: &'static str,
-    home: Home,
-    id: String,
+    pub(super) home: Home,
+    pub(super) id: String,
     key: String,
     /// What the server needs to let it in, as `coord fleet join` printed it.
     block: String,
-    coordinator: Option<Coordinator>,
+    pub(super) coordinator: Option<Coordinator>,
 }
 
 impl Machine {
@@ -56,7 +56,7 @@ impl Machine {
     }
 
     /// Its sessions as this machine shows them, by id: machine and state.
-    fn shows(&self) -> Vec<(String, String, String)> {
+    pub(super) fn shows(&self) -> Vec<(String, String, String)> {
         let json = coord(&self.home, &["inspect", "--fleet", "--json"]).expect_success().stdout;
         let json: Value = serde_json::from_str(&json).expect("JSON");
         let mut all: Vec<(String, String, String)> = json["sessions"]
@@ -73,13 +73,13 @@ impl Machine {
     }
 }
 
-fn status(home: &Home) -> Value {
+pub(super) fn status(home: &Home) -> Value {
     let json = coord(home, &["fleet", "status", "--json"]).expect_success().stdout;
     serde_json::from_str(&json).expect("JSON")
 }
 
 /// A server, and machines that it lets in and is set up for. Their coordinators run.
-fn fleet<const N: usize>(names: [&'static str; N]) -> (NatsServer, [Machine; N]) {
+pub(super) fn fleet<const N: usize>(names: [&'static str; N]) -> (NatsServer, [Machine; N]) {
     let admin = Login::new().unwrap();
     let administrator = admin.public_key().to_owned();
     let users = Users { administrator: administrator.clone(), others: Vec::new() };
@@ -232,7 +232,7 @@ fn f_05_a_message_reaches_a_session_of_another_machine_that_allows_it() {
 
 /// Everything that the server holds of a machine is there once, and as its journal has it.
 #[track_caller]
-fn is_whole(machine: &Machine) -> String {
+pub(super) fn is_whole(machine: &Machine) -> String {
     let checked = coord(&machine.home, &["fleet", "check"]).expect_success().stdout;
     assert!(checked.ends_with("Each record is there once and matches the journal.\n"), "{checked}");
     checked

@@ -93,6 +93,7 @@ impl Publisher {
         for _ in 0..BATCH / self.each {
             let batch = Batch {
                 writer: Writer { incarnation: incarnation.clone(), relay: String::new() },
+                edition: 0,
                 first: self.last + 1,
                 last: self.last + self.each,
                 is_gap: false,
