@@ -91,6 +91,11 @@ pub(crate) fn hand_in(message: &Send, context: &Context) -> Result<Sent, Failure
         let why = why.replacen("not running", "not running; nothing was sent", 1);
         return Err(Failure::NotReachable(why));
     }
+    if let Err(Miss::Broken) = &answer {
+        let why = "The coordinator ended before it answered, so the message may have been sent. \
+                   `coord queue` lists it if it was.";
+        return Err(Failure::NotReachable(why.to_owned()));
+    }
     answered(answer, context)
 }
 

@@ -320,7 +320,7 @@ impl Way {
                     continue;
                 }
                 // Its coordinator was killed before it had answered: it is asked again, as its user would.
-                if waits.output()[1].contains("answer was cut") {
+                if waits.output()[1].contains("may have been sent") {
                     let waits = self.send(text);
                     self.sent[at].waits = waits;
                     left.push(self.sent[at].text.clone());

@@ -55,7 +55,7 @@ fn plan(random: &mut Random, records: u32) -> Vec<(u32, Fault)> {
     // In the first, the second and the third part of the events, away for a sixth of it at least.
     let part = records / 3;
     for (n, back) in
-        [Fault::ServerReturns, Fault::ServerReturns, Fault::ServerIsWiped].iter().enumerate()
+        [Fault::ServerIsWiped, Fault::ServerReturns, Fault::ServerReturns].iter().enumerate()
     {
         let begin = part * u32::try_from(n).unwrap();
         let leaves = begin + below(random, part / 3);
@@ -127,6 +127,8 @@ fn disturb(
                 killed.coordinators += 1;
             }
             Fault::ServerLeaves => {
+                // A store that is wiped takes with it what was wrong.
+                held(machine, server);
                 server.kill();
                 killed.servers += 1;
             }
@@ -162,9 +164,9 @@ fn batches(machine: &Machine, server: &NatsServer) -> Vec<Batch> {
     })
 }
 
-/// The server holds every record once, in order, and what happened to sessions as the journal has it. Returns the number of
-/// records.
-fn compare(machine: &Machine, server: &NatsServer, newest: u64) -> u64 {
+/// What the server holds, which is every record up to one, once and in order: the events among them, and the number of the next
+/// record.
+fn held(machine: &Machine, server: &NatsServer) -> (BTreeMap<u64, Value>, u64) {
     let mut next = 1;
     let mut held: BTreeMap<u64, Value> = BTreeMap::new();
     for batch in batches(machine, server) {
@@ -177,6 +179,13 @@ fn compare(machine: &Machine, server: &NatsServer, newest: u64) -> u64 {
         }
         next = batch.last + 1;
     }
+    (held, next)
+}
+
+/// The server holds every record up to the newest, and what happened to sessions as the journal has it. Returns the number of
+/// records.
+fn compare(machine: &Machine, server: &NatsServer, newest: u64) -> u64 {
+    let (held, next) = held(machine, server);
     assert!(newest < next, "{newest} records were durable, {} are held", next - 1);
     let listed = coord(&machine.home, &["events", "--all", "--json"]).expect_success().stdout;
     let here: BTreeMap<u64, Value> = listed
