@@ -48,7 +48,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, statusline, tokens, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, dashboard, fleet-visible, fleet-local, fleet-log, fleet-view, wake, notice
+    /// Only groups whose name contains one of these: executables, hooks, parallel, statusline, tokens, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, dashboard, fleet-visible, fleet-local, fleet-log, fleet-view, fleet-notices, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -76,7 +76,7 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 26] = [
+const GROUPS: [(&str, Measure); 27] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -101,6 +101,7 @@ const GROUPS: [(&str, Measure); 26] = [
     ("fleet-local", fleet::local),
     ("fleet-log", fleet::log),
     ("fleet-view", fleet::view),
+    ("fleet-notices", fleet::notices),
     (REAL_CLIENT[1], wake::measure),
     (REAL_CLIENT[2], notice::measure),
 ];

@@ -2,11 +2,13 @@
 
 mod local;
 mod log;
+mod notices;
 mod view;
 mod visible;
 
 pub(super) use local::measure as local;
 pub(super) use log::measure as log;
+pub(super) use notices::measure as notices;
 pub(super) use view::measure as view;
 pub(super) use visible::measure as visible;
 

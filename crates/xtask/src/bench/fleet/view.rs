@@ -11,6 +11,7 @@ use anyhow::{anyhow, bail};
 use coord_fleet::{
     Beat, Engine as _, EngineError, Incarnation, Peers, SessionState, StateKey, Watched,
 };
+use coord_model::MachineId;
 use coord_relay::{Connection, NatsEngine, boottime_ms};
 use coord_store::now;
 use futures_util::future::try_join_all;
@@ -58,12 +59,12 @@ pub(in crate::bench) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Res
 }
 
 /// A machine that says what it has.
-struct Machine {
+pub(super) struct Remote {
     member: Member,
     connection: Connection,
 }
 
-async fn connect(server: &Server, members: Vec<Member>) -> anyhow::Result<Vec<Machine>> {
+pub(super) async fn connect(server: &Server, members: Vec<Member>) -> anyhow::Result<Vec<Remote>> {
     let mut machines = Vec::new();
     let mut members = members.into_iter().peekable();
     while members.peek().is_some() {
@@ -71,7 +72,7 @@ async fn connect(server: &Server, members: Vec<Member>) -> anyhow::Result<Vec<Ma
         let opened = some.into_iter().map(async |member| {
             let settings = server.settings(member.login.seed());
             let connection = Connection::open(&settings, member.id()).await?;
-            Ok::<_, EngineError>(Machine { member, connection })
+            Ok::<_, EngineError>(Remote { member, connection })
         });
         machines.extend(try_join_all(opened).await?);
     }
@@ -80,7 +81,7 @@ async fn connect(server: &Server, members: Vec<Member>) -> anyhow::Result<Vec<Ma
 
 /// Publishes these sessions of machines, and, if it is wanted, that the machines are there.
 async fn publish(
-    machines: &[Machine],
+    machines: &[Remote],
     sessions: core::ops::Range<usize>,
     with_beat: bool,
 ) -> anyhow::Result<()> {
@@ -90,27 +91,14 @@ async fn publish(
     Ok(())
 }
 
-impl Machine {
+impl Remote {
     async fn publish(
         &self,
         sessions: core::ops::Range<usize>,
         with_beat: bool,
     ) -> anyhow::Result<()> {
-        let mut engine = self.connection.engine();
-        let (machine, keys) = (self.member.id(), &self.member.keys);
-        let incarnation = Incarnation(machine.to_string());
         if with_beat {
-            let beat = Beat {
-                name: machine.to_string(),
-                version: coord_wire::VERSION.to_owned(),
-                incarnation: incarnation.clone(),
-                last: 1,
-                at_ms: now().wall_ms,
-                notifies: false,
-                notifier: None,
-                told: Vec::new(),
-            };
-            engine.put_state(&StateKey { machine, session: None }, Some(&beat.seal(keys))).await?;
+            self.beat(None).await?;
         }
         for number in sessions {
             let id = crate::bench::events::session_id(number);
@@ -120,12 +108,39 @@ impl Machine {
             if let Some(session) = session.as_object_mut() {
                 session.insert("because".to_owned(), "x".repeat(bytes).into());
             }
-            let session = to_raw_value(&session)?;
-            let state = SessionState { machine, incarnation: incarnation.clone(), seq: 1, session };
-            let key = StateKey { machine, session: Some(id) };
-            engine.put_state(&key, Some(&state.seal(keys))).await?;
+            self.put_session(&id, &session).await?;
         }
         Ok(())
+    }
+
+    /// Says that it is there, and which machine tells of its needs.
+    pub(super) async fn beat(&self, notifier: Option<MachineId>) -> anyhow::Result<()> {
+        let (machine, keys) = (self.member.id(), &self.member.keys);
+        let beat = Beat {
+            name: machine.to_string(),
+            version: coord_wire::VERSION.to_owned(),
+            incarnation: Incarnation(machine.to_string()),
+            last: 1,
+            at_ms: now().wall_ms,
+            notifies: false,
+            notifier,
+            told: Vec::new(),
+        };
+        let key = StateKey { machine, session: None };
+        Ok(self.connection.engine().put_state(&key, Some(&beat.seal(keys))).await?)
+    }
+
+    /// Publishes a session.
+    pub(super) async fn put_session(
+        &self,
+        id: &str,
+        session: &serde_json::Value,
+    ) -> anyhow::Result<()> {
+        let (machine, keys) = (self.member.id(), &self.member.keys);
+        let incarnation = Incarnation(machine.to_string());
+        let state = SessionState { machine, incarnation, seq: 1, session: to_raw_value(session)? };
+        let key = StateKey { machine, session: Some(id.to_owned()) };
+        Ok(self.connection.engine().put_state(&key, Some(&state.seal(keys))).await?)
     }
 }
 
@@ -136,7 +151,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(machines: &[Machine]) -> anyhow::Result<Self> {
+    fn open(machines: &[Remote]) -> anyhow::Result<Self> {
         let first = machines.first().ok_or_else(|| anyhow!("no machine"))?;
         Ok(Self { engine: first.connection.engine(), peers: Peers::default() })
     }
@@ -188,7 +203,7 @@ impl Reader {
     async fn follow(
         &mut self,
         bench: &Bench,
-        machines: &[Machine],
+        machines: &[Remote],
         table: &mut Table,
     ) -> anyhow::Result<()> {
         let changes = bench.rounds(CHANGES);
