@@ -4,7 +4,7 @@
 //! the other has told, so that a need is told once when that changes. A machine that is not heard tells for nobody, and
 //! nobody tells for it.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,8 +25,8 @@ impl State {
         match event {
             FleetEvent::Needs { of, needs } => self.hear_needs(of, needs, at),
             FleetEvent::NeedsLeft { machine } => self.leave_needs(*machine),
-            FleetEvent::Notifier { notifier, told } => {
-                self.leave_notices_to(notifier.as_ref(), told, at);
+            FleetEvent::Notifier { notifier, told, taken } => {
+                self.leave_notices_to(notifier.as_ref(), (told, taken), at);
             }
         }
     }
@@ -73,18 +73,26 @@ impl State {
         }
     }
 
-    fn leave_notices_to(&mut self, to: Option<&NamedMachine>, told: &[NeedId], at: Moment) {
+    fn leave_notices_to(
+        &mut self,
+        to: Option<&NamedMachine>,
+        (told, taken): (&[NeedId], &[NeedId]),
+        at: Moment,
+    ) {
         let is_open = |id: &NeedId| {
             let session = self.get(id.session);
             session.is_some_and(|session| session.needs.iter().any(|need| need.id == *id))
         };
-        let told: BTreeSet<NeedId> = told.iter().copied().filter(is_open).collect();
-        let news: Vec<NeedId> = told.difference(&self.header.elsewhere.told).copied().collect();
-        self.header.elsewhere.leave_to(to.cloned(), told);
+        let open = |ids: &[NeedId]| ids.iter().copied().filter(is_open).collect();
+        let (told, taken): (BTreeSet<NeedId>, BTreeSet<NeedId>) = (open(told), open(taken));
+        let before = &self.header.elsewhere;
+        let news: Vec<NeedId> = told.difference(&before.told).copied().collect();
+        let lost = before.taken.difference(&taken).next().is_some();
+        self.header.elsewhere.leave_to(to.cloned(), told, taken);
         for id in news {
             self.note_told(id, at);
         }
-        if to.is_none() {
+        if lost || to.is_none() {
             self.end_waits(NoticeWait::Elsewhere, at);
         }
     }
@@ -109,16 +117,19 @@ impl State {
         });
     }
 
-    /// The open needs of this machine, and those of others that are told here, of which people were told or are just being
-    /// told by a channel of this machine.
-    pub fn told_needs(&self) -> BTreeSet<NeedId> {
+    /// The open needs, of this machine and of others, that a channel here has told, or is just telling: then false.
+    pub fn told_needs(&self) -> BTreeMap<NeedId, bool> {
+        let mut told = BTreeMap::new();
         let channels = self.header.notices.channels.values();
-        let notices = channels.flat_map(|channel| &channel.notices);
-        let told = notices.filter(|(_, notice)| {
+        for (id, notice) in channels.flat_map(|channel| &channel.notices) {
             let is_told = 0 < notice.count || notice.may_be_repeated;
-            notice.over.is_none() && (is_told || notice.stage == NoticeStage::Sending)
-        });
-        told.map(|(id, _)| *id).collect()
+            let is_being_told = notice.stage == NoticeStage::Sending;
+            if notice.over.is_none() && (is_told || is_being_told) {
+                let before = told.entry(*id).or_default();
+                *before |= is_told;
+            }
+        }
+        told
     }
 }
 

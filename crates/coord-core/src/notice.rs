@@ -30,6 +30,8 @@ const LOOK_MS: u64 = 3_000;
 const SENDER_MS: u64 = 12_000;
 /// How long a notice waits for the look at the session's work, milliseconds.
 const WORK_MS: u64 = 1_500;
+/// How long another machine may need to take a need on, milliseconds.
+const TAKEN_MS: u64 = 60_000;
 /// Delay after a failed attempt, milliseconds; doubled after each further one.
 const AGAIN_MS: u64 = 30_000;
 /// Delay after which a channel looks again for somebody whom it can tell, milliseconds.
@@ -255,7 +257,8 @@ impl State {
         }
     }
 
-    /// While another machine tells of this one's needs, the channels here are silent about them (F-02).
+    /// While another machine tells of this one's needs, the channels here are silent about those that it has taken on. A
+    /// need that it has not taken on after a while is told here: words get lost between machines (F-02).
     fn leave_elsewhere(
         &self,
         channel: &NoticeChannel,
@@ -264,13 +267,20 @@ impl State {
         fx: &mut Effects,
     ) {
         let Some(notifier) = &self.header.elsewhere.notifier else { return };
-        let is_left = |id: &NeedId| {
-            let kind = state.notices.get(id).map(|notice| notice.kind);
-            !id.is_elsewhere() && matches!(kind, Some(NoticeKind::Need(_)))
-        };
-        let left: Vec<NeedId> = due_now(state, at.awake).into_iter().filter(is_left).collect();
         let why = format!("{} tells of it", notifier.name);
-        self.postpone(channel, state, &left, (NEVER, NoticeWait::Elsewhere), &why, fx);
+        for id in due_now(state, at.awake) {
+            let Some(notice) = state.notices.get(&id) else { continue };
+            let until = if self.header.elsewhere.taken.contains(&id) {
+                NEVER
+            } else if id.is_elsewhere() || waits_for(notice, NoticeWait::Elsewhere) {
+                continue;
+            } else {
+                at.awake.plus_ms(TAKEN_MS)
+            };
+            if matches!(notice.kind, NoticeKind::Need(_)) {
+                self.postpone(channel, state, &[id], (until, NoticeWait::Elsewhere), &why, fx);
+            }
+        }
     }
 
     fn hold_in_quiet_hours(

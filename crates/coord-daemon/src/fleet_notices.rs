@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coord_fleet::{Allowed, SILENT_MS};
 use coord_host::process::Caller;
 use coord_model::{Event, FleetEvent, MachineId, NamedMachine, NeedId, Now};
-use coord_wire::fleet::{FleetNotices, HeardNotifier, MachineNeeds, NoticesAnswer, ToldNeed};
+use coord_wire::fleet::{FleetNotices, HeardNotifier, MachineNeeds, NoticesAnswer, TakenNeed};
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
@@ -20,8 +20,8 @@ use crate::world::World;
 
 /// How long the relay may say nothing of another machine that tells of this one's needs, in nanoseconds.
 const RELAY_SILENT_NS: u64 = SILENT_MS * 1_000_000;
-/// Told needs that the others hear of. Of more, some may be told twice when another machine takes over.
-const TOLD_MAX: usize = 1_000;
+/// Needs that a beat names. Their machines tell of those beyond that themselves.
+const TAKEN_MAX: usize = 1_000;
 
 impl<W: World> Coordinator<W> {
     /// `POST /v1/fleet/notices`.
@@ -119,20 +119,27 @@ impl<W: World> Coordinator<W> {
             Some(NamedMachine { machine: one.machine, name: allowed.name.clone() })
         };
         let before = elsewhere.notifier.as_ref().map(|notifier| notifier.machine);
-        let found = heard.iter().filter_map(|one| Some((named(one)?, &one.told)));
+        let found = heard.iter().filter_map(|one| Some((named(one)?, one)));
         let chosen = found.min_by_key(|(named, _)| (Some(named.machine) != before, named.clone()));
-        let (notifier, told) = match chosen {
-            Some((notifier, told)) => (Some(notifier), told.clone()),
-            None => (None, elsewhere.told.iter().copied().collect()),
+        let open = self.open_needs();
+        let of = |ids: &[NeedId]| -> BTreeSet<NeedId> {
+            ids.iter().copied().filter(|id| open.contains(id)).collect()
         };
-        let open: BTreeSet<NeedId> = self.open_needs();
-        let told: BTreeSet<NeedId> = told.into_iter().filter(|id| open.contains(id)).collect();
-        let told_before = elsewhere.told.iter().filter(|id| open.contains(id));
-        if elsewhere.notifier == notifier && told_before.eq(&told) {
+        let told_before: BTreeSet<NeedId> = elsewhere.told.intersection(&open).copied().collect();
+        let taken_before: BTreeSet<NeedId> = elsewhere.taken.intersection(&open).copied().collect();
+        let (notifier, told, taken) = match chosen {
+            // What was told stays told, whoever told it.
+            Some((notifier, one)) => {
+                (Some(notifier), &of(&one.told) | &told_before, of(&one.taken))
+            }
+            None => (None, told_before.clone(), BTreeSet::new()),
+        };
+        let is_same = told == told_before && taken == taken_before;
+        if elsewhere.notifier == notifier && is_same {
             return Ok(());
         }
-        let told = told.into_iter().collect();
-        self.record_fleet(FleetEvent::Notifier { notifier, told }, now)
+        let (told, taken) = (told.into_iter().collect(), taken.into_iter().collect());
+        self.record_fleet(FleetEvent::Notifier { notifier, told, taken }, now)
     }
 
     fn open_needs(&self) -> BTreeSet<NeedId> {
@@ -140,21 +147,21 @@ impl<W: World> Coordinator<W> {
         sessions.flat_map(|session| session.open_needs().map(|need| need.id)).collect()
     }
 
-    fn notices_answer(&self, own: MachineId, notifies: bool) -> NoticesAnswer {
+    fn notices_answer(&self, own_id: MachineId, notifies: bool) -> NoticesAnswer {
         let elsewhere = &self.engine.state().header().elsewhere;
-        let mut told = self.engine.state().told_needs();
-        told.extend(&elsewhere.told);
-        let told = told.into_iter().filter_map(|id| {
-            if id.is_elsewhere() {
-                let heard = elsewhere.needs.get(&id)?;
-                return Some(ToldNeed { machine: heard.of.machine, need: heard.need.id });
-            }
-            Some(ToldNeed { machine: own, need: id })
+        let told = self.engine.state().told_needs();
+        let others = elsewhere.needs.iter().map(|(id, heard)| {
+            let told = told.get(id) == Some(&true);
+            TakenNeed { machine: heard.of.machine, need: heard.need.id, told }
         });
+        // What is just being told here is not told by whoever takes over now.
+        let own: BTreeSet<NeedId> = told.keys().chain(&elsewhere.told).copied().collect();
+        let own = own.iter().filter(|id| !id.is_elsewhere());
+        let own = own.map(|id| TakenNeed { machine: own_id, need: *id, told: true });
         NoticesAnswer {
             notifies,
             notifier: elsewhere.notifier.as_ref().map(|notifier| notifier.machine),
-            told: told.take(TOLD_MAX).collect(),
+            taken: others.chain(own).take(TAKEN_MAX).collect(),
             tells_for: self.tells_for().into_iter().collect(),
         }
     }
@@ -176,6 +183,7 @@ impl<W: World> Coordinator<W> {
         }
         let told = self.engine.state().header().elsewhere.told.iter().copied().collect();
         self.notifier_heard_ns = now.mono_ns;
-        self.record_or_owe(Event::Fleet(FleetEvent::Notifier { notifier: None, told }), now);
+        let event = FleetEvent::Notifier { notifier: None, told, taken: Vec::new() };
+        self.record_or_owe(Event::Fleet(event), now);
     }
 }

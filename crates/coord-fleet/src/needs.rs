@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use coord_model::{MachineId, NeedElsewhere, NeedId, NeedKind};
-use coord_wire::fleet::{FleetNotices, HeardNotifier, MachineNeeds, NoticesAnswer};
+use coord_wire::fleet::{FleetNotices, HeardNotifier, MachineNeeds, NoticesAnswer, TakenNeed};
 use coord_wire::inspect;
 use serde::Deserialize;
 
@@ -56,7 +56,8 @@ impl NeedsHeard {
         let notifiers = others.filter(|(_, peer)| peer.beat.notifies && heard(peer));
         let notifiers = notifiers.map(|(machine, peer)| HeardNotifier {
             machine: *machine,
-            told: told_of(peer, self.own).collect(),
+            told: taken_of(peer, self.own).filter(|one| one.told).map(|one| one.need).collect(),
+            taken: taken_of(peer, self.own).map(|one| one.need).collect(),
         });
         // Those that have fallen silent did not change.
         let silent = self.tells_for.iter().filter(|machine| {
@@ -91,13 +92,13 @@ impl NeedsHeard {
     }
 }
 
-/// The needs of a machine of which a peer has told.
-fn told_of(peer: &Peer, machine: MachineId) -> impl Iterator<Item = NeedId> {
-    peer.beat.told.iter().filter(move |told| told.machine == machine).map(|told| told.need)
+/// The needs of a machine of which a peer tells.
+fn taken_of(peer: &Peer, machine: MachineId) -> impl Iterator<Item = &TakenNeed> {
+    peer.beat.taken.iter().filter(move |taken| taken.machine == machine)
 }
 
 fn needs(machine: MachineId, peer: &Peer) -> Vec<NeedElsewhere> {
-    let told: BTreeSet<NeedId> = told_of(peer, machine).collect();
+    let told = taken_of(peer, machine).filter(|one| one.told).map(|one| one.need).collect();
     peer.sessions.values().flat_map(|state| needs_of(state, &told)).collect()
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_model::MachineId;
-use coord_wire::fleet::ToldNeed;
+use coord_wire::fleet::TakenNeed;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -40,9 +40,9 @@ pub struct Beat {
     /// The machine that it leaves telling of its needs to.
     #[serde(default)]
     pub notifier: Option<MachineId>,
-    /// The open needs of which it has told people: its own, and those of other machines.
+    /// The open needs of other machines that it has taken on, and its own of which it has told people.
     #[serde(default)]
-    pub told: Vec<ToldNeed>,
+    pub taken: Vec<TakenNeed>,
 }
 
 /// The state of a session, as its own machine shows it.

@@ -62,5 +62,7 @@ pub enum FleetEvent {
         notifier: Option<NamedMachine>,
         /// The open needs of this machine of which it has told.
         told: Vec<NeedId>,
+        /// Those that it tells of when their time has come, and those that it has told of.
+        taken: Vec<NeedId>,
     },
 }

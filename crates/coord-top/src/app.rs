@@ -267,9 +267,16 @@ impl App {
             KeyCode::Char(key @ ('a' | 'd' | '1'..='9')) => {
                 return self.on_row(|app, row| app.answers(&row, key));
             }
-            KeyCode::Enter => return self.on_row(|_, row| Some(run_line("go", Some(&row)))),
-            KeyCode::Char('e') => return self.on_row(|_, row| Some(run_text("explain", &row))),
-            KeyCode::Char('v') => return self.on_row(|_, row| Some(run_text("events", &row))),
+            KeyCode::Enter => return self.on_row(|app, row| Some(app.goes(&row))),
+            KeyCode::Char('e') => {
+                return self.on_row(|app, row| {
+                    app.is_here(&row).then(|| run_text("explain", &row.id, &row.name))
+                });
+            }
+            KeyCode::Char('v') => {
+                return self
+                    .on_row(|app, row| Some(run_text("events", &app.address(&row), &row.name)));
+            }
             KeyCode::Char('p') => return self.on_row(|app, row| app.opens_screen(&row)),
             KeyCode::Char('m') => {
                 return self.on_row(|app, row| {
@@ -294,6 +301,36 @@ impl App {
         act(self, row)
     }
 
+    /// The machine of a session of another machine.
+    fn machine(&self, row: &Row) -> Option<String> {
+        let session = self.session(&row.id)?;
+        session.elsewhere.machine.map(|_| session.host.clone())
+    }
+
+    /// How commands name a row: with its machine, if that is another one.
+    fn address(&self, row: &Row) -> String {
+        let id = row.id.clone();
+        self.machine(row).map_or(id, |machine| format!("{machine}/{}", row.id))
+    }
+
+    /// Whether a row is of this machine. Nobody acts on another one's from here, and that is said.
+    fn is_here(&mut self, row: &Row) -> bool {
+        let machine = self.machine(row);
+        if let Some(machine) = &machine {
+            self.notice =
+                Some(format!("{} runs on {machine}. Enter shows the way there.", row.name));
+        }
+        machine.is_none()
+    }
+
+    /// Goes to a session's pane, or shows the command that leads to its machine.
+    fn goes(&self, row: &Row) -> Ask {
+        match self.machine(row) {
+            Some(_) => run_text("go", &self.address(row), &row.name),
+            None => run_line("go", Some(row)),
+        }
+    }
+
     fn opens_screen(&mut self, row: &Row) -> Option<Ask> {
         if self.session(&row.id).is_none() {
             self.notice = Some(format!("No screen: {} is headless.", row.name));
@@ -313,13 +350,17 @@ impl App {
         if self.lost_at.is_some() {
             self.notice = Some("No messages without the coordinator. → coord up".to_owned());
         } else {
-            self.mode = Mode::Message { id: row.id, name: row.name, text: String::new() };
+            let id = self.address(&row);
+            self.mode = Mode::Message { id, name: row.name, text: String::new() };
         }
     }
 
     /// Answers the oldest request of a session: `a` allows, approves or answers it, `d` denies it, and a number chooses
     /// an option of its question. The command shows the exact input and asks before it sends anything.
     fn answers(&mut self, row: &Row, key: char) -> Option<Ask> {
+        if !self.is_here(row) {
+            return None;
+        }
         let needs = self.session(&row.id).map_or(&[][..], |session| &session.needs);
         let request = needs.iter().find_map(|need| Some((need.request.clone()?, &need.kind)));
         let words = |verb: &str, more: &[String]| {
@@ -347,6 +388,9 @@ impl App {
     }
 
     fn confirms(&mut self, verb: &str, row: &Row) -> Option<Ask> {
+        if !self.is_here(row) {
+            return None;
+        }
         if self.acts {
             let what = format!("{verb} {}", row.name);
             let mut words = vec![verb.to_owned(), row.id.clone()];
@@ -425,9 +469,9 @@ fn run_line(verb: &str, row: Option<&Row>) -> Ask {
 }
 
 /// A command whose text is shown.
-fn run_text(verb: &str, row: &Row) -> Ask {
-    let purpose = Purpose::Text(format!("coord {verb} {}", row.name));
-    Ask::Run { acts: false, words: vec![verb.to_owned(), row.id.clone()], purpose }
+fn run_text(verb: &str, id: &str, name: &str) -> Ask {
+    let purpose = Purpose::Text(format!("coord {verb} {name}"));
+    Ask::Run { acts: false, words: vec![verb.to_owned(), id.to_owned()], purpose }
 }
 
 /// Applies a key to a line that is typed.

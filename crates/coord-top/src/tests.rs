@@ -459,3 +459,31 @@ fn a_notice_is_shown_until_the_first_key() {
     press(&mut app, KeyCode::Char('j'));
     assert!(!text(&drawn(&mut app, 80, 24, PLAIN)).contains("Recorded."));
 }
+
+// F-02: a session of another machine is named with its machine, and nobody acts on it from here.
+#[test]
+fn f_02_a_session_of_another_machine_is_acted_on_there() {
+    let mut there = session("parser", "awaiting_permission", 4, "", &need("permission", "asks"));
+    there["host"] = "desk".into();
+    there["machine"] = "0".repeat(32).into();
+    there["needs"][0]["request"] = "r_1".into();
+    let mut app = with(&[there], true);
+    for key in ['a', 'd', 'R', 'H', 'e'] {
+        assert_eq!(press(&mut app, KeyCode::Char(key)), None);
+        assert_eq!(app.mode, Mode::List, "{key}");
+        let text = shown(&mut app, 80, 24);
+        assert!(text.contains("runs on desk. Enter shows the way there."), "{key}: {text}");
+    }
+    for (key, verb) in [(KeyCode::Enter, "go"), (KeyCode::Char('v'), "events")] {
+        let Some(Ask::Run { acts: false, words, .. }) = press(&mut app, key) else {
+            panic!("{verb}")
+        };
+        assert_eq!(words, [verb, "desk/parser-0000"]);
+    }
+    press(&mut app, KeyCode::Char('m'));
+    types(&mut app, "hi");
+    let Some(Ask::Run { acts: false, words, .. }) = press(&mut app, KeyCode::Enter) else {
+        panic!("nothing is sent")
+    };
+    assert_eq!(words, ["send", "--", "desk/parser-0000", "hi"]);
+}

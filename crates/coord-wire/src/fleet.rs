@@ -123,6 +123,8 @@ pub struct HeardNotifier {
     pub machine: MachineId,
     /// The open needs of this machine of which it has told.
     pub told: Vec<NeedId>,
+    /// Those that it has taken on, told or not.
+    pub taken: Vec<NeedId>,
 }
 
 /// The open needs of a machine.
@@ -141,19 +143,21 @@ pub struct NoticesAnswer {
     pub notifies: bool,
     /// The machine that tells of the needs of this one.
     pub notifier: Option<MachineId>,
-    /// The open needs of which this machine has told people.
-    pub told: Vec<ToldNeed>,
+    /// The open needs of other machines that this one has taken on, and its own of which it has told people.
+    pub taken: Vec<TakenNeed>,
     /// The machines whose needs are told here.
     pub tells_for: Vec<MachineId>,
 }
 
-/// A need that people were told of.
+/// A need of which a machine tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ToldNeed {
+pub struct TakenNeed {
     /// The machine whose need it is.
     pub machine: MachineId,
     /// Its id there.
     pub need: NeedId,
+    /// Whether it has told people of it, or is just telling them.
+    pub told: bool,
 }
 
 /// What the relay says of itself, in a file that people's commands read (F-01, F-07).

@@ -22,6 +22,8 @@ pub struct NoticesElsewhere {
     pub notifier: Option<NamedMachine>,
     /// The open needs of this machine of which another one has told.
     pub told: BTreeSet<NeedId>,
+    /// The open needs of this machine that the notifier has taken on.
+    pub taken: BTreeSet<NeedId>,
 }
 
 /// A need of another machine.
@@ -67,10 +69,15 @@ impl Protected<NoticesElsewhere> {
     }
 
     /// This machine tells of the needs of this one.
-    pub(crate) fn leave_to(&mut self, notifier: Option<NamedMachine>, told: BTreeSet<NeedId>) {
-        (self.0.notifier, self.0.told) = (notifier, told);
+    pub(crate) fn leave_to(
+        &mut self,
+        notifier: Option<NamedMachine>,
+        told: BTreeSet<NeedId>,
+        taken: BTreeSet<NeedId>,
+    ) {
+        (self.0.notifier, self.0.told, self.0.taken) = (notifier, told, taken);
     }
 }
 
-clocks!(struct NoticesElsewhere { needs, last, notifier, told } until {});
+clocks!(struct NoticesElsewhere { needs, last, notifier, told, taken } until {});
 clocks!(none in HeardNeed, NamedMachine, BTreeSet<NeedId>);

@@ -19,7 +19,7 @@ fn beat(keys: &Keys, at_ms: u64, stored_ms: u64) -> Change {
         at_ms,
         notifies: false,
         notifier: None,
-        told: Vec::new(),
+        taken: Vec::new(),
     };
     let key = StateKey { machine: keys.machine(), session: None };
     Change { key, value: Some(beat.seal(keys)), stored_ms }

@@ -94,7 +94,7 @@ impl<S: Source> Shared<S> {
     pub(super) async fn put_beat(&self, engine: &mut NatsEngine) -> Result<(), EngineError> {
         let options = &self.options;
         let machine = options.identity.keys.machine();
-        let NoticesAnswer { notifies, notifier, told, .. } = self.notices.answer.borrow().clone();
+        let NoticesAnswer { notifies, notifier, taken, .. } = self.notices.answer.borrow().clone();
         let beat = Beat {
             name: options.name.clone(),
             version: options.version.clone(),
@@ -103,7 +103,7 @@ impl<S: Source> Shared<S> {
             at_ms: wall_ms(),
             notifies,
             notifier,
-            told,
+            taken,
         };
         let key = StateKey { machine, session: None };
         engine.put_state(&key, Some(&beat.seal(&options.identity.keys))).await

@@ -348,8 +348,15 @@ fn fleet_words(event: &FleetEvent) -> String {
         FleetEvent::NeedsLeft { machine } => {
             format!("machine {machine} tells of its needs itself, or is silent")
         }
-        FleetEvent::Notifier { notifier: Some(notifier), .. } => {
-            format!("{} tells of this machine's needs", notifier.name)
+        FleetEvent::Notifier { notifier: Some(notifier), told, taken } => {
+            let list = |ids: &mut dyn Iterator<Item = &NeedId>| {
+                ids.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            };
+            let waiting = list(&mut taken.iter().filter(|id| !told.contains(id)));
+            let parts = [("it has told", list(&mut told.iter())), ("will tell", waiting)];
+            let parts = parts.iter().filter(|(_, ids)| !ids.is_empty());
+            let parts = parts.map(|(what, ids)| format!("; {what} {ids}")).collect::<Vec<_>>();
+            format!("{} tells of this machine's needs{}", notifier.name, parts.concat())
         }
         FleetEvent::Notifier { notifier: None, .. } => {
             "this machine tells of its needs itself".to_owned()
@@ -371,6 +378,9 @@ fn of_notices(line: &mut Line, event: Event) -> (&'static str, &'static str, Str
         return ("PresenceSeen", "pane", format!("{who} is looking at the pane of {need}"));
     }
     if let Event::Fleet(event) = event {
+        if let FleetEvent::Notifier { told, .. } = &event {
+            line.needs.clone_from(told);
+        }
         return ("FleetNotices", "coordinator", fleet_words(&event));
     }
     ("LocalClock", "system", "the local clock's distance from UTC was read".to_owned())

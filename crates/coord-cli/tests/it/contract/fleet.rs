@@ -2,6 +2,7 @@
 
 mod cuts;
 mod kills;
+mod local;
 mod notices;
 
 use std::fs;

@@ -28,9 +28,11 @@ fn needs(needs: &[NeedElsewhere]) -> Event {
     Event::Fleet(FleetEvent::Needs { of: machine(1, "desk"), needs: needs.to_vec() })
 }
 
-fn left_to(notifier: Option<&str>, told: &[NeedId]) -> Event {
+/// This machine tells, and has taken these on.
+fn left_to(notifier: Option<&str>, told: &[NeedId], taken: &[NeedId]) -> Event {
     let notifier = notifier.map(|name| machine(2, name));
-    Event::Fleet(FleetEvent::Notifier { notifier, told: told.to_vec() })
+    let (told, taken) = (told.to_vec(), taken.to_vec());
+    Event::Fleet(FleetEvent::Notifier { notifier, told, taken })
 }
 
 fn ids(all: &[(f64, Tell)]) -> Vec<NeedId> {
@@ -80,18 +82,19 @@ fn f_02_needs_that_are_told_there_again_are_not_told_here() {
 #[test]
 fn f_02_needs_are_left_to_another_machine_while_it_is_heard() {
     let mut world = told();
-    world.take(&left_to(Some(LAPTOP), &[]));
+    world.take(&left_to(Some(LAPTOP), &[], &[]));
     let first = asks(&mut world, "s", PID);
-    assert_eq!(world.pass_answering(100.0, &sent()), []);
-    world.take(&left_to(Some(LAPTOP), &[first]));
+    assert_eq!(world.pass_answering(50.0, &sent()), []);
+    world.take(&left_to(Some(LAPTOP), &[first], &[first]));
     ran(&mut world, "s", PID);
     assert_eq!(world.pass_answering(10.0, &sent()), [], "it takes its own notice back");
     let second = asks(&mut world, "s", PID);
-    assert_eq!(world.pass_answering(100.0, &sent()), []);
+    world.take(&left_to(Some(LAPTOP), &[], &[second]));
+    assert_eq!(world.pass_answering(8_000.0, &sent()), []);
     // A restart does not tell it.
     world.restart_with(through(&[("tmux", ChannelClass::Tmux)]));
     assert_eq!(world.pass_answering(100.0, &sent()), []);
-    world.take(&left_to(None, &[]));
+    world.take(&left_to(None, &[], &[]));
     assert_eq!(ids(&world.pass_answering(5.0, &sent())), [second]);
 }
 
@@ -99,13 +102,30 @@ fn f_02_needs_are_left_to_another_machine_while_it_is_heard() {
 #[test]
 fn f_02_a_need_that_was_told_elsewhere_is_told_again_only_if_it_stays_open() {
     let mut world = told();
-    world.take(&left_to(Some(LAPTOP), &[]));
+    world.take(&left_to(Some(LAPTOP), &[], &[]));
     let id = asks(&mut world, "s", PID);
-    world.pass_answering(100.0, &sent());
-    world.take(&left_to(Some(LAPTOP), &[id]));
-    world.take(&left_to(None, &[id]));
+    world.pass_answering(50.0, &sent());
+    world.take(&left_to(Some(LAPTOP), &[id], &[id]));
+    world.take(&left_to(None, &[id], &[]));
     assert_eq!(world.pass_answering(500.0, &sent()), []);
     assert_eq!(ids(&world.pass_answering(200.0, &sent())), [id]);
+}
+
+// F-02: a need of which the other machine has not heard, or which it has dropped, is told here.
+#[test]
+fn f_02_a_need_that_the_other_machine_has_not_taken_on_is_told_here() {
+    let mut world = told();
+    world.take(&left_to(Some(LAPTOP), &[], &[]));
+    let first = asks(&mut world, "s", PID);
+    assert_eq!(world.pass_answering(75.0, &sent()), []);
+    assert_eq!(ids(&world.pass_answering(10.0, &sent())), [first]);
+    ran(&mut world, "s", PID);
+    world.pass_answering(1.0, &sent());
+    let second = asks(&mut world, "s", PID);
+    world.take(&left_to(Some(LAPTOP), &[], &[second]));
+    assert_eq!(world.pass_answering(200.0, &sent()), []);
+    world.take(&left_to(Some(LAPTOP), &[], &[]));
+    assert_eq!(ids(&world.pass_answering(5.0, &sent())), [second]);
 }
 
 // F-02: what was told here before another machine took over, is known to it.
@@ -115,9 +135,9 @@ fn f_02_what_was_told_or_is_being_told_is_named() {
     let id = asks(&mut world, "s", PID);
     assert!(world.state.told_needs().is_empty());
     world.pass(21.0);
-    assert!(world.state.told_needs().contains(&id), "it is being told");
+    assert_eq!(world.state.told_needs().get(&id), Some(&false), "it is being told");
     world.pass_answering(1.0, &sent());
-    assert!(world.state.told_needs().contains(&id));
+    assert_eq!(world.state.told_needs().get(&id), Some(&true));
     ran(&mut world, "s", PID);
     assert!(world.state.told_needs().is_empty());
 }

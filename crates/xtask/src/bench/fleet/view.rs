@@ -124,7 +124,7 @@ impl Remote {
             at_ms: now().wall_ms,
             notifies: false,
             notifier,
-            told: Vec::new(),
+            taken: Vec::new(),
         };
         let key = StateKey { machine, session: None };
         Ok(self.connection.engine().put_state(&key, Some(&beat.seal(keys))).await?)

@@ -56,7 +56,7 @@ enum Victim {
 }
 
 /// A program that was stopped.
-struct Stopped(Pid);
+pub(super) struct Stopped(Pid);
 
 impl Stopped {
     #[track_caller]
@@ -79,12 +79,12 @@ impl Stopped {
         Self::stop(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap())
     }
 
-    fn relay(machine: &Machine) -> Self {
+    pub(super) fn relay(machine: &Machine) -> Self {
         Self::stop(relay(machine))
     }
 
     /// Lets it go on, if it was not killed.
-    fn go_on(self) {
+    pub(super) fn go_on(self) {
         let _gone = kill_process(self.0, Signal::CONT);
     }
 }

@@ -27,6 +27,27 @@ fn asks(client: &mut Harness) {
     client.report("PermissionRequest", &json!({"tool_name": "Bash", "tool_input": {}}));
 }
 
+/// The id of the need that a session has.
+#[track_caller]
+fn need_of(machine: &Machine, session: &str) -> String {
+    let shown = inspect(&machine.home);
+    let session = shown.sessions.iter().find(|one| one.session_id == session).expect("it is there");
+    session.needs[0].id.clone()
+}
+
+/// Waits until a machine knows that another one has told its need.
+#[track_caller]
+fn knows_told(machine: &Machine, need: &str) {
+    wait_until(&format!("{} knows that {need} was told", machine.name), || {
+        let events = coord(&machine.home, &["events", "--json"]).stdout;
+        let is_told = |line: &str| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            line["name"] == "FleetNotices" && line["needs"].to_string().contains(need)
+        };
+        if events.lines().any(is_told) { Ok(()) } else { Err(events) }
+    });
+}
+
 // F-02: a need is told once in the fleet, by the machine that tells for others; by its own when that one is gone.
 #[test]
 fn f_02_a_need_is_told_once_in_the_fleet() {
@@ -51,12 +72,8 @@ fn f_02_a_need_is_told_once_in_the_fleet() {
     let name = notice["session"].as_str().unwrap();
     assert!(name.starts_with("desk/"), "{notice}");
     assert_eq!(notice["text"], format!("{name} asks to run Bash"));
-    wait_until("desk knows that it was told", || {
-        let relay = &status(&laptop.home)["relay"];
-        let events = coord(&desk.home, &["events", "--json"]).stdout;
-        let is_known = events.lines().filter(|line| line.contains("FleetNotices")).count() == 2;
-        if relay["tells_for"][0] == desk.id.as_str() && is_known { Ok(()) } else { Err(events) }
-    });
+    knows_told(desk, &need_of(desk, "first-of-desk"));
+    assert_eq!(status(&laptop.home)["relay"]["tells_for"][0], desk.id.as_str());
     first.report("PostToolUse", &json!({"tool_name": "Bash", "tool_input": {}}));
     let back = wait_until("the laptop takes it back", || {
         told(&laptop.home).get(1).cloned().ok_or("not yet")
@@ -65,6 +82,7 @@ fn f_02_a_need_is_told_once_in_the_fleet() {
     // Told by the laptop, and still open when the laptop is gone: desk does not tell it once more.
     asks(&mut first);
     wait_until("the laptop tells it", || told(&laptop.home).get(2).cloned().ok_or("not yet"));
+    knows_told(desk, &need_of(desk, "first-of-desk"));
     laptop.coordinator = None;
     let mut second = Harness::at_terminal(&desk.home, "second-of-desk");
     asks(&mut second);
