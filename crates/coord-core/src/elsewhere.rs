@@ -6,18 +6,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use coord_model::{FleetEvent, MachineId, Moment, NamedMachine, NeedElsewhere, NeedId, NoticeKind};
 
 use crate::records::{HeardNeed, NoticeStage, NoticeWait, State};
 
-/// Needs of one machine that are told here, and of all machines.
-const OF_MACHINE_MAX: usize = 200;
+/// Needs of all machines that are told here.
 const NEEDS_MAX: usize = 2_000;
-/// Longest text of another machine that is kept, in characters.
-const CHARS_MAX: usize = 300;
 
 impl State {
     /// Applies what the machines agreed on.
@@ -40,8 +36,8 @@ impl State {
             self.header.elsewhere.end(*id);
             self.end_notices(*id, &format!("it is over on {}", of.name));
         }
-        for need in needs.iter().take(OF_MACHINE_MAX) {
-            let heard = HeardNeed { of: of.clone(), need: bounded(need) };
+        for need in needs.iter().take(NeedElsewhere::OF_MACHINE_MAX) {
+            let heard = HeardNeed { of: of.clone(), need: need.clone().bounded() };
             let before = known.iter().find(|(_, before)| before.id == need.id);
             match before {
                 Some((id, before)) => {
@@ -130,18 +126,5 @@ impl State {
             }
         }
         told
-    }
-}
-
-/// A need whose texts have a bounded length: another machine may say anything.
-fn bounded(need: &NeedElsewhere) -> NeedElsewhere {
-    let cut = |text: &String| text.chars().take(CHARS_MAX).collect::<String>();
-    NeedElsewhere {
-        session_id: cut(&need.session_id),
-        name: cut(&need.name),
-        text: cut(&need.text),
-        directory: cut(&need.directory),
-        place: need.place.as_ref().map(cut),
-        ..need.clone()
     }
 }

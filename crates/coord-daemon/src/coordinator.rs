@@ -10,8 +10,8 @@ use coord_core::{Admission, State, admit};
 use coord_host::here::Here;
 use coord_host::tmux::PaneWish;
 use coord_model::{
-    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, NeedId, Now, ProcessRef,
-    RequestId, Started, Tell,
+    Action, Effect, Event, HookEvent, HookKind, MachineId, MessageId, Mode, NeedId, Now,
+    ProcessRef, RequestId, Started, Tell,
 };
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
@@ -83,6 +83,8 @@ pub struct Coordinator<W: World> {
     pub(crate) shown: Shown,
     /// When the relay last said who tells of this machine's needs, in nanoseconds of CLOCK_MONOTONIC (F-02).
     pub(crate) notifier_heard_ns: u64,
+    /// Digests of the needs of other machines as they were heard last.
+    pub(crate) needs_heard: BTreeMap<MachineId, u64>,
     /// The user's home directory, which people see as `~`.
     pub(crate) home: String,
     /// The texts of messages.
@@ -166,6 +168,7 @@ impl<W: World> Coordinator<W> {
             telling: BTreeMap::new(),
             shown: Shown::default(),
             notifier_heard_ns: now.mono_ns,
+            needs_heard: BTreeMap::new(),
             home: std::env::var("HOME").unwrap_or_default(),
             bodies: Bodies::new(disk.clone(), &paths.messages()),
             gone_bodies: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coord_fleet::{Allowed, SILENT_MS};
 use coord_host::process::Caller;
-use coord_model::{Event, FleetEvent, MachineId, NamedMachine, NeedId, Now};
+use coord_model::{Event, FleetEvent, MachineId, NamedMachine, NeedElsewhere, NeedId, Now};
 use coord_wire::fleet::{FleetNotices, HeardNotifier, MachineNeeds, NoticesAnswer, TakenNeed};
 
 use crate::coordinator::Coordinator;
@@ -70,6 +70,7 @@ impl<W: World> Coordinator<W> {
             notifies && allowed.get(*machine).is_some_and(|allowed| allowed.may_notify)
         };
         for machine in self.tells_for().into_iter().filter(|machine| !is_allowed(machine)) {
+            self.needs_heard.remove(&machine);
             self.record_fleet(FleetEvent::NeedsLeft { machine }, now)?;
         }
         Ok(())
@@ -89,21 +90,32 @@ impl<W: World> Coordinator<W> {
         now: Now,
     ) -> Result<(), RequestError> {
         let MachineNeeds { machine, needs } = heard;
+        let needs = needs.as_ref().map(|needs| {
+            let needs = needs.iter().take(NeedElsewhere::OF_MACHINE_MAX).cloned();
+            needs.map(NeedElsewhere::bounded).collect::<Vec<_>>()
+        });
         let known = self.engine.state().header().elsewhere.of(*machine);
         let known: BTreeMap<NeedId, _> = known.map(|(_, need)| (need.id, need)).collect();
+        let has_any = !known.is_empty();
+        let is_same = needs.as_ref().is_some_and(|needs| {
+            let mut needs_known = needs.iter().map(|need| known.get(&need.id) == Some(&need));
+            needs.len() == known.len() && needs_known.all(|is_known| is_known)
+        });
         let allowed = allowed.get(*machine).filter(|one| notifies && one.may_notify);
-        let event = match (needs, allowed) {
-            (Some(needs), Some(allowed)) => {
-                let is_same = needs.len() == known.len()
-                    && needs.iter().all(|need| known.get(&need.id) == Some(&need));
-                let of = NamedMachine { machine: *machine, name: allowed.name.clone() };
-                (!is_same).then(|| FleetEvent::Needs { of, needs: needs.clone() })
-            }
-            (Some(_) | None, _) => {
-                (!known.is_empty()).then_some(FleetEvent::NeedsLeft { machine: *machine })
-            }
+        let (Some(needs), Some(allowed)) = (needs, allowed) else {
+            self.needs_heard.remove(machine);
+            let left = FleetEvent::NeedsLeft { machine: *machine };
+            return if has_any { self.record_fleet(left, now) } else { Ok(()) };
         };
-        event.map_or(Ok(()), |event| self.record_fleet(event, now))
+        // There may be more than can be kept: that is recorded once.
+        let digest = self.text_digest(&serde_json::to_vec(&needs).unwrap_or_default());
+        if self.needs_heard.get(machine) == Some(&digest) || is_same {
+            return Ok(());
+        }
+        let of = NamedMachine { machine: *machine, name: allowed.name.clone() };
+        self.record_fleet(FleetEvent::Needs { of, needs }, now)?;
+        self.needs_heard.insert(*machine, digest);
+        Ok(())
     }
 
     /// The first of the machines on the list that are heard tells of this one's needs, as long as it is heard.

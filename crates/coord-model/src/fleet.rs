@@ -40,6 +40,25 @@ pub struct NeedElsewhere {
     pub was_told: bool,
 }
 
+impl NeedElsewhere {
+    /// Needs of one machine that others tell of. It tells of those beyond that itself.
+    pub const OF_MACHINE_MAX: usize = 100;
+
+    /// The need with texts of bounded length: another machine may say anything.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let cut = |text: String, max: usize| -> String { text.chars().take(max).collect() };
+        Self {
+            session_id: cut(self.session_id, 64),
+            name: cut(self.name, 64),
+            text: cut(self.text, 120),
+            directory: cut(self.directory, 200),
+            place: self.place.map(|place| cut(place, 64)),
+            ..self
+        }
+    }
+}
+
 /// What machines of a fleet agree on about notices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]

@@ -132,6 +132,9 @@ impl fmt::Display for Difference {
 impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Engine(error @ EngineError::Full(_)) => {
+                write!(f, "{error}. Give it more: max_file_store of 2GB is enough to begin with")
+            }
             Self::Engine(error) => fmt::Display::fmt(error, f),
             Self::Different(difference) => fmt::Display::fmt(difference, f),
         }
@@ -364,6 +367,20 @@ mod tests {
         let ignored = there(json!({"name": "A", "max_age": 5}));
         let (field, asked, there) = difference(&asked, &ignored).unwrap();
         assert_eq!((&*field, &*asked, &*there), ("compression", "\"s2\"", "null"));
+    }
+
+    #[test]
+    fn f_07_a_server_without_room_is_told_how_much_is_needed() {
+        let full = InitError::Engine(EngineError::Full("COORD_MSG: no room".to_owned()));
+        let words = full.to_string();
+        assert!(
+            words.contains("COORD_MSG: no room. Give it more: max_file_store of 2GB"),
+            "{words}"
+        );
+        let limits = Limits::default();
+        let streams = [limits.journal_bytes, limits.message_bytes, limits.fate_bytes];
+        let views = 2 * limits.state_bytes;
+        assert!(streams.iter().sum::<u64>() + views <= 2 << 30, "the words say what is enough");
     }
 
     /// F-01: asked of a real server, with fields that 2.9 ignores: it creates the stream and the consumer, and reports success.

@@ -1,5 +1,6 @@
 //! The steps of a fleet against an engine that loses, repeats and refuses.
 
 mod carrier;
+mod needs;
 mod outbox;
 mod peers;

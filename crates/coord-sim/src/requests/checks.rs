@@ -4,7 +4,8 @@
 //!   prompt of that hook is open, or when the coordinator could not have seen its end for longer than [`ENDS_WITHIN`].
 //! * No hook waits longer than that after the coordinator could see the end of its prompt, or where nobody may reply.
 //!   The coordinator can see it while it runs, is not stopped and has its disk, in the client's registry or by the result
-//!   of the call. A hook whose prompt it never knew has [`UNKNOWN_WITHIN`], since its event may be on its way.
+//!   of the call, unless the same call is being asked for again. A hook whose prompt it never knew has [`UNKNOWN_WITHIN`],
+//!   since its event may be on its way.
 //! * No hook hides a prompt beyond its bound, and none where that is not allowed ([`super::hidden`]).
 //! * No reply is taken that its prompt does not take, and what is printed is the call's own input with nothing but the
 //!   answers, or the mode, added.
@@ -16,6 +17,7 @@ use coord_core::Session;
 use coord_model::{ProcessRef, ReplyOutcome};
 use serde_json::Value;
 
+use super::Call;
 use super::hooks::HookLife;
 use super::replies::is_as_given;
 use crate::act_checks::violation;
@@ -83,9 +85,11 @@ impl Simulation {
         if !life.is_waiting() || !self.can_see() {
             return false;
         }
-        let call = life.call.as_ref().and_then(|call| self.requests.calls.get(call));
+        let id = life.call.as_ref();
+        let call = id.and_then(|call| self.requests.calls.get(call));
         let is_closed = call.is_some_and(|call| call.closed.is_some());
         let is_told = call.is_some_and(|call| call.is_over_told && call.hooks == 1);
+        let is_told = is_told && !self.is_asked_again(id, call);
         let is_current = self.registry_stale_until <= self.time;
         let is_seen = is_current && self.says_waiting(life.ask.harness) == Some(false);
         let tells = if life.ask.has_dialog {
@@ -97,6 +101,18 @@ impl Simulation {
             life.was_shown && self.rates.are_hooks_sure
         };
         !self.may_anybody_reply() || (is_closed && (is_told || (is_seen && tells)))
+    }
+
+    /// Whether the same call is being asked for again. Where the hook that reports a call was lost, nobody can tell which of
+    /// two equal prompts a result belongs to.
+    fn is_asked_again(&self, id: Option<&String>, call: Option<&Call>) -> bool {
+        let is_same = |call: &Call, other: &Call| {
+            other.closed.is_none() && other.input == call.input && other.asked_for == call.asked_for
+        };
+        call.is_some_and(|call| {
+            let others = self.requests.calls.iter().filter(|(other, _)| Some(*other) != id);
+            others.into_iter().any(|(_, other)| is_same(call, other))
+        })
     }
 
     /// Whether the coordinator can see that the dialog of a hook's prompt is on the screen.

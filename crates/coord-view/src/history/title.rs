@@ -46,6 +46,7 @@ fn of_own(name: &str) -> Option<&'static str> {
         "TaskRead" => "task",
         "WorkSeen" => "work",
         "CoordinatorStarted" => "coordinator started",
+        "FleetNotices" => "fleet notices",
         "Gap" => "coordinator paused",
         "Due" => "time passed",
         "SpoolFolded" => "events counted",
