@@ -83,12 +83,16 @@ impl State {
         let (told, taken): (BTreeSet<NeedId>, BTreeSet<NeedId>) = (open(told), open(taken));
         let before = &self.header.elsewhere;
         let news: Vec<NeedId> = told.difference(&before.told).copied().collect();
-        let lost = before.taken.difference(&taken).next().is_some();
+        let lost: Vec<NeedId> =
+            before.taken.difference(&taken).copied().filter(|id| is_open(id)).collect();
         self.header.elsewhere.leave_to(to.cloned(), told, taken);
         for id in news {
             self.note_told(id, at);
         }
-        if lost || to.is_none() {
+        for id in lost {
+            self.each_notice(id, |notice| notice.end_wait(NoticeWait::Elsewhere, at));
+        }
+        if to.is_none() {
             self.end_waits(NoticeWait::Elsewhere, at);
         }
     }

@@ -125,11 +125,7 @@ impl State {
     pub(crate) fn end_waits(&mut self, wait: NoticeWait, at: Moment) {
         let channels = self.header.notices.channels.values_mut();
         for notice in channels.flat_map(|channel| channel.notices.values_mut()) {
-            if let NoticeStage::Waiting { until, because } = &mut notice.stage
-                && *because == wait
-            {
-                *until = (*until).min(at.awake);
-            }
+            notice.end_wait(wait, at);
         }
     }
 

@@ -54,7 +54,7 @@ fn is_false(value: &bool) -> bool {
 pub struct Batch {
     /// Who wrote it.
     pub writer: Writer,
-    /// How often the journal was published anew before. A higher number supersedes all batches of the same journal with a lower
+    /// How often the journal was published again before. A higher number supersedes all batches of the same journal with a lower
     /// one.
     pub edition: u64,
     /// The first record that it covers.

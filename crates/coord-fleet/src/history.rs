@@ -178,7 +178,7 @@ impl OfMachine {
             journal.shown.add(0, first.saturating_sub(1));
         }
         match journal.next {
-            // What was wrong before the journal was published anew is mended by that.
+            // What was wrong before the journal was published again is mended by that.
             None if 0 < *edition => trouble = Trouble::default(),
             Some(next) if next < *first && trouble.missing.len() < RANGES_MAX => {
                 trouble.missing.push((next, first.saturating_sub(1)));

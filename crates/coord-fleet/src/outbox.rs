@@ -5,7 +5,7 @@
 //! there twice, however stale the belief.
 //!
 //! What is appended cannot be taken back. If the engine's copy was damaged, a person raises the journal's edition: the journal is
-//! published anew, and readers disregard the batches of earlier editions.
+//! published again, and readers disregard the batches of earlier editions.
 
 use core::fmt;
 use std::io;
@@ -55,7 +55,7 @@ pub trait Journal {
     /// # Errors
     /// The note was not written.
     fn note_published(&mut self, after: Option<&Incarnation>) -> io::Result<()>;
-    /// How often a person had it published anew, as it is now: another process may raise it at any time.
+    /// How often a person had it published again, as it is now: another process may raise it at any time.
     ///
     /// # Errors
     /// It cannot be read.
@@ -218,7 +218,7 @@ impl Outbox {
         Ok(Batch { writer, edition, first, last, is_gap: false, lines })
     }
 
-    /// Begins again if the journal is to be published anew. Of the new edition nothing was appended yet.
+    /// Begins again if the journal is to be published again. Of the new edition nothing was appended yet.
     fn note_edition(&mut self, edition: u64) {
         if self.edition != edition {
             self.edition = edition;
@@ -266,7 +266,7 @@ impl Outbox {
             return Err(Duplicate(what));
         }
         if self.edition < batch.edition {
-            let what = "it has published this journal anew";
+            let what = "it has published this journal again";
             return Err(Duplicate(what.to_owned()));
         }
         if batch.edition < self.edition {

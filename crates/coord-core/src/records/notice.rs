@@ -120,6 +120,17 @@ clocks!(struct Notice {
     kind, since, count, told_at, handle, may_be_repeated, was_postponed, over, stage,
 } until {});
 
+impl Notice {
+    /// If it waits for this, it is judged again.
+    pub(crate) fn end_wait(&mut self, wait: NoticeWait, at: Moment) {
+        if let NoticeStage::Waiting { until, because } = &mut self.stage
+            && *because == wait
+        {
+            *until = (*until).min(at.awake);
+        }
+    }
+}
+
 /// What a notice waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

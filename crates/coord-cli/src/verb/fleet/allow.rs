@@ -14,7 +14,7 @@ use crate::verb::install::{sync_directory, temporary};
 /// Name a machine by its key, and say what it may do
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord fleet allow KEY laptop --send     take messages from that machine\n  coord fleet allow KEY laptop --notify   let it tell you of needs here, or tell of its needs here\n  coord fleet allow KEY laptop            neither; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                       print the list\n\nKEY is what `coord fleet join` printed there. A machine that may send can make agents here\nact, so allow only your own. The list is the file fleet-allow beside config.toml."
+    after_help = "Examples:\n  coord fleet allow KEY laptop --send     take messages from that machine\n  coord fleet allow KEY laptop --notify   one of the two tells you of the needs of both\n  coord fleet allow KEY laptop            neither; show its sessions under this name\n  coord fleet allow --remove laptop\n  coord fleet allow                       print the list\n\nKEY is what `coord fleet join` printed there. A machine that may send can make agents here\nact, so allow only your own. The list is the file fleet-allow beside config.toml."
 )]
 pub(super) struct Args {
     /// The machine's key
@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Take messages from it
     #[arg(long, requires = "key")]
     send: bool,
-    /// Tell of its needs here, or let it tell of the needs here: the one with `notify = true` in config.toml does
+    /// Share notices: the one with `notify = true` in config.toml tells you of the needs of both
     #[arg(long, requires = "key")]
     notify: bool,
     /// Take the machine of this name, or with this key, off the list

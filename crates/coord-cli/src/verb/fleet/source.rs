@@ -35,7 +35,7 @@ struct Named {
     /// The journal that was published before it, an earlier one of this machine.
     #[serde(default)]
     follows: Option<Incarnation>,
-    /// How often it was published anew.
+    /// How often it was published again.
     #[serde(default)]
     edition: u64,
 }
@@ -99,7 +99,7 @@ impl FleetSource {
         self.named.edition
     }
 
-    /// Has the journal published anew, by the relay: its next batch is the first of this edition. None if it was never
+    /// Has the journal published again, by the relay: its next batch is the first of this edition. None if it was never
     /// published.
     pub(super) fn republish(&mut self) -> anyhow::Result<Option<u64>> {
         let shown = || self.file.display().to_string();

@@ -128,6 +128,23 @@ fn f_02_a_need_that_the_other_machine_has_not_taken_on_is_told_here() {
     assert_eq!(ids(&world.pass_answering(5.0, &sent())), [second]);
 }
 
+// F-02: that one need is over gives the other machine no less time for the next.
+#[test]
+fn f_02_a_need_that_is_over_does_not_hurry_another() {
+    let mut world = told();
+    let (other, other_pid) = ("t", 77);
+    world.open(other, other_pid, Kind::Interactive);
+    world.hook(other, other_pid, PROMPT);
+    let first = asks(&mut world, "s", PID);
+    world.take(&left_to(Some(LAPTOP), &[], &[first]));
+    let second = asks(&mut world, other, other_pid);
+    assert_eq!(world.pass_answering(30.0, &sent()), []);
+    ran(&mut world, "s", PID);
+    world.take(&left_to(Some(LAPTOP), &[], &[]));
+    assert_eq!(world.pass_answering(10.0, &sent()), [], "it has not been a minute");
+    assert_eq!(ids(&world.pass_answering(50.0, &sent())), [second]);
+}
+
 // F-02: what was told here before another machine took over, is known to it.
 #[test]
 fn f_02_what_was_told_or_is_being_told_is_named() {
