@@ -282,7 +282,7 @@ fn f_01_a_new_edition_is_published_whole_and_once() {
     journal.edition = 0;
     let refused = place.publish(&mut Outbox::new(writer("a", "third relay")), &mut journal);
     assert!(
-        matches!(&refused, Err(TurnError::Duplicate(why)) if why.to_string().contains("anew")),
+        matches!(&refused, Err(TurnError::Duplicate(why)) if why.to_string().contains("published this journal again")),
         "{refused:?}"
     );
 }
