@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may fail loudly")]
 
+mod notices;
+
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -51,16 +53,21 @@ impl Place {
     fn new(number: u8, allowed: &[u8]) -> Self {
         let line = |other: &u8| format!("{} m{other} send\n", keys(*other).public());
         let list: Vec<String> = allowed.iter().map(line).collect();
-        let allowed = Allowed::parse(&list.concat()).expect("a list");
-        let membership = Membership { machine: keys(number).machine(), allowed };
-        Self::on(number, FakeDisk::new(), membership, NOW)
+        Self::with_list(number, &list.concat(), &Config::default())
     }
 
-    fn on(number: u8, disk: FakeDisk, membership: Membership, now: Now) -> Self {
+    /// Machine `number` with this list of machines.
+    fn with_list(number: u8, list: &str, config: &Config) -> Self {
+        let allowed = Allowed::parse(list).expect("a list");
+        let membership = Membership { machine: keys(number).machine(), allowed };
+        Self::on(number, FakeDisk::new(), membership, NOW, config)
+    }
+
+    fn on(number: u8, disk: FakeDisk, membership: Membership, now: Now, config: &Config) -> Self {
         let machine = SharedMachine::new(now, Pace { disk: 1..2, look: 1..2 }, Random::new(1));
         machine.get().disk = disk;
         machine.get().membership = Some(membership);
-        let serving = Serving::start(&machine, &Config::default()).expect("it starts");
+        let serving = Serving::start(&machine, config).expect("it starts");
         Self { number, machine, serving, carrier: Carrier::default() }
     }
 
@@ -70,7 +77,8 @@ impl Place {
             let machine = self.machine.get();
             (machine.disk.after_crash(damage), machine.membership.clone(), machine.now)
         };
-        *self = Self::on(self.number, disk, membership.expect("a member"), now);
+        let membership = membership.expect("a member");
+        *self = Self::on(self.number, disk, membership, now, &Config::default());
     }
 
     fn route(&mut self, method: &str, path: &str, body: &impl Serialize) -> Route {
