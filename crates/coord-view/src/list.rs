@@ -162,6 +162,8 @@ pub struct List {
     /// Ended sessions and runs that are not listed.
     pub more: usize,
     counts: [usize; 5],
+    /// Messages that are worked on for long, and those whose consumer is late (S4-18).
+    late: [usize; 2],
 }
 
 impl List {
@@ -198,7 +200,9 @@ impl List {
             Ended::Newest => counts[4].saturating_sub(ENDED_MAX),
         };
         rows.truncate(rows.len() - more);
-        Self { rows, more, counts }
+        let late =
+            answer.coordinator.messages.as_ref().map(|messages| [messages.slow, messages.stuck]);
+        Self { rows, more, counts, late: late.unwrap_or_default() }
     }
 
     /// Whether nothing is listed.
@@ -206,7 +210,7 @@ impl List {
         self.rows.is_empty()
     }
 
-    /// The summary: `3 need you (docs 41m) · 2 working · 5 idle`.
+    /// The summary: `3 need you (docs 41m) · 2 working · 5 idle · 1 message stuck`.
     pub fn summary(&self, dot: &str) -> String {
         let words = ["need you", "working", "waiting", "idle", "ended"];
         let mut parts: Vec<String> = Vec::new();
@@ -221,6 +225,10 @@ impl List {
                 }
                 (n, None) => parts.push(format!("{n} {word}")),
             }
+        }
+        for (n, word) in self.late.iter().zip(["slow", "stuck"]).filter(|(n, _)| 0 < **n) {
+            let messages = if *n == 1 { "message" } else { "messages" };
+            parts.push(format!("{n} {messages} {word}"));
         }
         parts.join(&format!(" {dot} "))
     }
@@ -436,7 +444,30 @@ fn is_headless(session: &Session) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use coord_wire::inspect::Coordinator;
+    use coord_wire::message::Totals;
+
     use super::*;
+
+    // S4-18
+    #[test]
+    fn s4_18_messages_that_take_long_stand_in_the_summary() {
+        let summary = |slow, stuck| {
+            let messages = Some(Totals { slow, stuck, ..Totals::default() });
+            let coordinator = Coordinator { messages, ..Coordinator::default() };
+            let answer = Inspect { coordinator, ..Inspect::default() };
+            let seen = Seen {
+                now_ms: 0,
+                home: "",
+                server: None,
+                clock: |_| String::new(),
+                ended: Ended::All,
+            };
+            List::of(&answer, &seen).summary("·")
+        };
+        assert_eq!(summary(0, 0), "Nobody needs you");
+        assert_eq!(summary(2, 1), "Nobody needs you · 2 messages slow · 1 message stuck");
+    }
 
     #[test]
     fn ages_are_one_word() {
