@@ -1,5 +1,6 @@
 //! `coord fleet`: several machines as one (F-01).
 
+mod admin;
 mod allow;
 pub(crate) mod check;
 mod init;
@@ -24,7 +25,7 @@ use crate::out::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone."
+    after_help = "Examples:\n  coord fleet join tls://nats.example    join; it prints what the server and other machines need\n  coord fleet admin admin.seed           make the administrator's login, once\n  coord fleet init tls://nats.example --admin admin.seed MACHINE   set the server up\n  coord fleet allow KEY laptop --send    take messages from that machine\n  coord fleet status                     the link, and the machines\n\nThe server is NATS with JetStream. Sessions stay where they are: each machine goes on by itself\nwhen the server is gone."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -33,6 +34,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    /// Make the administrator's login for a server
+    Admin(admin::Args),
     /// Set the server up for machines, with an administrator's login
     Init(init::Args),
     /// Join a fleet: make this machine's keys, and name the server in config.toml
@@ -52,6 +55,7 @@ enum Verb {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     match &args.verb {
+        Verb::Admin(args) => admin::run(args, context),
         Verb::Init(args) => init::run(args, context),
         Verb::Join(args) => join::run(args, context),
         Verb::Allow(args) => allow::run(args, context),

@@ -7,12 +7,9 @@ use anyhow::{Context as _, anyhow};
 use coord_model::MachineId;
 use coord_relay::init::{self, Limits};
 
-use super::TlsFiles;
+use super::{TlsFiles, admin};
 use crate::context::Context;
 use crate::out::Failure;
-
-/// Largest seed file that is read, in bytes.
-const SEED_BYTES_MAX: u64 = 4096;
 
 /// Set the server up for machines, with an administrator's login
 #[derive(Debug, clap::Args)]
@@ -22,7 +19,7 @@ const SEED_BYTES_MAX: u64 = 4096;
 pub(super) struct Args {
     /// The server
     url: String,
-    /// File with the seed of the administrator's login (SU…)
+    /// File with the administrator's login, as `coord fleet admin` made it, or another NATS user seed (SU…)
     #[arg(long, value_name = "FILE")]
     admin: PathBuf,
     /// Ids of machines
@@ -34,8 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, _: &Context) -> Result<(), Failure> {
     let shown = || args.admin.display().to_string();
-    let seed = coord_store::read_small_file(&args.admin, SEED_BYTES_MAX).with_context(shown)?;
-    let seed = String::from_utf8_lossy(&seed).trim().to_owned();
+    let seed = admin::read(&args.admin).with_context(shown)?;
     let settings = args.files.absolute()?.settings(&args.url, seed).with_context(shown)?;
     let mut machines = Vec::new();
     for word in &args.machines {

@@ -124,6 +124,20 @@ fn link(
         let last = relay.last_refusal.as_deref().unwrap_or("for an unknown reason");
         writeln!(out, "refused   {} items, the last one because {}", relay.refused, escape(last))?;
     }
+    notices(out, shown, relay, config)?;
+    if let Some(skew) = relay.skew_ms.filter(|skew| SKEW_SHOWN_MS <= skew.unsigned_abs()) {
+        writeln!(out, "clock     {}", skewed(skew))?;
+    }
+    Ok(())
+}
+
+/// The lines about who tells of whose needs (F-02).
+fn notices(
+    out: &mut impl Write,
+    shown: &Shown,
+    relay: &RelayStatus,
+    config: &Config,
+) -> Result<(), Failure> {
     let name = |machine: MachineId| {
         let known = shown.machines.iter().find(|one| one.id == machine.to_string());
         known.map_or_else(|| machine.to_string(), |one| escape(&one.name))
@@ -134,9 +148,12 @@ fn link(
     if !relay.tells_for.is_empty() {
         let names: Vec<String> = relay.tells_for.iter().map(|machine| name(*machine)).collect();
         writeln!(out, "notices   told here for {}", names.join(", "))?;
-    }
-    if let Some(skew) = relay.skew_ms.filter(|skew| SKEW_SHOWN_MS <= skew.unsigned_abs()) {
-        writeln!(out, "clock     {}", skewed(skew))?;
+    } else if config.fleet.notify.0 {
+        let Shown { key, name, .. } = shown;
+        writeln!(
+            out,
+            "notices   told here for no other machine yet. → there: coord fleet allow {key} {name} --notify"
+        )?;
     }
     Ok(())
 }

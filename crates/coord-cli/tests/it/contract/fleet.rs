@@ -6,6 +6,7 @@ mod local;
 mod notices;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use coord_relay::login::Login;
 use coord_tests::coord::{Coordinator, coord, inspect};
@@ -79,16 +80,43 @@ pub(super) fn status(home: &Home) -> Value {
     serde_json::from_str(&json).expect("JSON")
 }
 
+/// Makes an administrator's login. The key in the entry that the server needs.
+#[track_caller]
+fn administrator(home: &Home, seed: &std::path::Path) -> String {
+    let said = coord(home, &["fleet", "admin", &path(seed)]).expect_success().stdout;
+    let key = said.split_once("   { nkey: \"").and_then(|(_, rest)| rest.split_once("\" }\n"));
+    key.expect("an entry").0.to_owned()
+}
+
+// F-01
+#[test]
+fn f_01_an_administrators_login_is_made_once_and_is_private() {
+    let home = Home::new();
+    let seed = home.dir().join("admin.seed");
+    let key = administrator(&home, &seed);
+    assert_eq!(fs::metadata(&seed).unwrap().mode() & 0o777, 0o600);
+    let login = Login::from_seed(fs::read_to_string(&seed).unwrap().trim()).unwrap();
+    assert_eq!(login.public_key(), key);
+    assert_eq!(administrator(&home, &seed), key, "it is not made again");
+    fs::write(&seed, "notes\n").unwrap();
+    let refused = coord(&home, &["fleet", "admin", &path(&seed)]);
+    assert_eq!(refused.code(), Some(1));
+    let why = "admin.seed: not the seed of a NATS user key (`SU…`)\n";
+    assert!(refused.stderr.ends_with(why), "{refused:?}");
+    assert_eq!(fs::read_to_string(&seed).unwrap(), "notes\n", "a file of something else stays");
+}
+
 /// A server, and machines that it lets in and is set up for. Their coordinators run.
 pub(super) fn fleet<const N: usize>(names: [&'static str; N]) -> (NatsServer, [Machine; N]) {
-    let admin = Login::new().unwrap();
-    let administrator = admin.public_key().to_owned();
+    let office = Home::new();
+    let seed = office.dir().join("admin.seed");
+    let administrator = administrator(&office, &seed);
     let users = Users { administrator: administrator.clone(), others: Vec::new() };
     let mut server = NatsServer::start(Encryption::Tls, users);
     let mut machines = names.map(|name| Machine::joins(name, &server));
     let others = machines.iter().map(|one| one.block.clone()).collect();
     server.set_users(Users { administrator, others });
-    fs::write(machines[0].home.dir().join("admin.seed"), admin.seed()).unwrap();
+    fs::copy(&seed, machines[0].home.dir().join("admin.seed")).unwrap();
     let of_all: Vec<&Machine> = machines.iter().collect();
     let said = set_up(&server, &of_all);
     assert!(said.contains("created   COORD_JOURNAL\n"), "{said}");

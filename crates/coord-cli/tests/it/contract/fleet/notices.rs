@@ -48,6 +48,19 @@ fn knows_told(machine: &Machine, need: &str) {
     });
 }
 
+// F-02: a machine that tells for others says so where none leaves it to this machine, and what to do there.
+#[test]
+fn f_02_who_tells_for_nobody_is_told_what_is_missing() {
+    let (_server, machines) = fleet(["desk"]);
+    let [desk] = &machines;
+    published(desk);
+    let said = || coord(&desk.home, &["fleet", "status"]).expect_success().stdout;
+    assert!(!said().contains("notices"), "{}", said());
+    tells(desk, true);
+    let command = format!("coord fleet allow {} desk --notify\n", desk.key);
+    assert!(said().contains(&command), "{}", said());
+}
+
 // F-02: a need is told once in the fleet, by the machine that tells for others; by its own when that one is gone.
 #[test]
 fn f_02_a_need_is_told_once_in_the_fleet() {
