@@ -33,7 +33,8 @@ impl State {
         let wants = limits.answers || (is_summary_wanted(limits) && !rest.is_summary_asked);
         let is_new = !rest.is_seen && rest.asked.is_none();
         let is_still = self.header.settings.stall.captures <= stall.count;
-        if !(wants && is_new && is_still && self.is_at_rest(session)) {
+        let is_later = rest.late_at.is_none_or(|late| late < stall.at);
+        if !(wants && is_new && is_still && is_later && self.is_at_rest(session)) {
             return None;
         }
         let hold = self.operators_hold(session, stall.at);
@@ -134,11 +135,17 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> bool {
-        // The transcript lags behind the client, so its end may belong to an earlier turn.
+        // The transcript lags behind the client, so its end may belong to an earlier turn. What is not in it yet
+        // proves nothing.
         let is_of_this_turn = words.written_ms.is_some_and(|ms| session.rest.prompted_ms <= ms);
-        if words.question.is_some() && !is_of_this_turn {
+        if !is_of_this_turn {
             let saw = "the last readable message is older than the last turn";
-            fx.decide(session, "R-19", saw, "left alone: coord answers nothing");
+            let did = if session.rest.look_again(at) {
+                "read again with the next heartbeat"
+            } else {
+                "left alone: coord answers nothing"
+            };
+            fx.decide(session, "R-19", saw, did);
             return false;
         }
         let is_named = session.marks.answers == Some(true);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use coord_model::{HookEvent, HookKind, Moment};
+use coord_model::{Awake, HookEvent, HookKind, Moment};
 
 use super::budget::Budget;
 use super::clocks::clocks;
@@ -16,6 +16,12 @@ pub struct Rest {
     pub asked: Option<u64>,
     /// Whether the session was looked at since its last turn.
     pub is_seen: bool,
+    /// Looks since its last turn that found its transcript behind.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub late_looks: u32,
+    /// The newest of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_at: Option<Awake>,
     /// The step number of the answer in progress.
     pub answering: Option<u64>,
     /// Answers that reached it (S1-15). Their budget per turn is the iteration.
@@ -28,16 +34,36 @@ pub struct Rest {
     pub prompted_ms: u64,
 }
 
+/// Looks after a turn that may find the transcript behind. A client writes it within moments, but for a busy disk.
+const LATE_LOOKS_MAX: u32 = 5;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 impl Protected<Rest> {
     /// A turn began.
     pub(crate) fn on_turn(&mut self, is_ours: bool, at: Moment) {
         self.0.prompted_ms = at.wall_ms;
         self.0.is_seen = false;
+        (self.0.late_looks, self.0.late_at) = (0, None);
         self.0.is_at_limit = false;
         self.0.asked = None;
         if !is_ours {
             self.0.answers.next_turn();
         }
+    }
+
+    /// The transcript was behind. Returns whether it is looked at again, with the next heartbeat.
+    pub(crate) fn look_again(&mut self, at: Moment) -> bool {
+        let is_again = self.0.late_looks < LATE_LOOKS_MAX;
+        if is_again {
+            self.0.late_looks = self.0.late_looks.saturating_add(1);
+            self.0.late_at = Some(at.awake);
+            self.0.is_seen = false;
+        }
+        is_again
     }
 
     /// The look is due: there is one for each turn.
@@ -110,5 +136,5 @@ impl Protected<Rest> {
 }
 
 clocks!(struct Rest {
-    asked, is_seen, answering, answers, is_summary_asked, is_at_limit, prompted_ms,
+    asked, is_seen, late_looks, late_at, answering, answers, is_summary_asked, is_at_limit, prompted_ms,
 } until {});

@@ -120,6 +120,28 @@ fn r_19_a_question_of_an_earlier_turn_is_not_answered() {
     }
 }
 
+// what is not in the transcript yet is read again, and a client that never writes it is left alone in the end.
+#[test]
+fn r_19_a_transcript_that_is_behind_is_read_again() {
+    let behind = |world: &World| Proof { last_words: Some(LastWords::default()), ..living(world) };
+    let mut world = answering();
+    a_turn(&mut world);
+    let late = behind(&world);
+    assert_eq!(told(&mut world, late), (vec![], "R-19"));
+    let (wakes, rule) = told_words(&mut world, asks(Question::Continue));
+    assert_eq!((wakes.len(), rule), (1, "S1-09"));
+
+    let mut world = answering();
+    a_turn(&mut world);
+    for _ in 0..6 {
+        let late = behind(&world);
+        assert_eq!(told(&mut world, late), (vec![], "R-19"));
+    }
+    assert_eq!(looks(&rests(&mut world, 4)), []);
+    a_turn(&mut world);
+    asked(&mut world);
+}
+
 // S0-06: a crash outranks what else stands on the same screen; the words as content do not.
 #[test]
 fn s0_06_a_crash_signature_ends_the_reading_of_its_screen() {
