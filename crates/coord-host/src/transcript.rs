@@ -9,6 +9,7 @@
 mod arrived;
 mod decided;
 mod last_words;
+mod order;
 pub mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +116,8 @@ pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> 
 
 /// What complete lines of a transcript show, and whether they contain this signature.
 pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
-    let lines = || end.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
+    let in_order = order::in_order(end);
+    let lines = || in_order.iter().rev().copied();
     let interrupted_ms = interrupted(lines().filter_map(word_of));
     let has_signature = signature.is_some_and(|name| {
         lines().any(|line| signature_in(&String::from_utf8_lossy(line)) == Some(name))

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use coord_model::MessageId;
 use serde_json::Value;
 
+use super::order::{holds, in_order};
+
 /// Begins every line of a message's own text.
 const QUOTE: &str = "> ";
 /// Begins the prompt that the client makes of a wake hook's text.
@@ -25,8 +27,7 @@ pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
     let frames: Vec<(MessageId, String)> =
         ids.iter().map(|id| (*id, format!("[coord] Message {id} "))).collect();
     let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let lines: Vec<&[u8]> =
-        end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let lines = in_order(end);
     let (mut arrived, mut asked) = (Vec::new(), Vec::new());
     // The message that the agent was writing when the first of them came; it may continue, block by block.
     let mut under_way = None;
@@ -63,10 +64,6 @@ pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
     arrived.sort_unstable();
     arrived.dedup();
     arrived
-}
-
-fn holds(line: &[u8], name: &[u8]) -> bool {
-    line.windows(name.len()).any(|window| window == name)
 }
 
 /// The messages whose frames are in these texts.

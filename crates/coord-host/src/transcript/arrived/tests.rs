@@ -392,3 +392,21 @@ fn a_further_block_of_the_same_message_proves_nothing() {
     assert!(!arrives(&before));
     assert!(arrives(&[&before[..], &[block("two")]].concat()));
 }
+
+// H-30: the first answer of a conversation may be written before what it answers; its lines say so.
+#[test]
+fn an_answer_that_is_written_first_proves_what_it_follows() {
+    let linked = |mut line: Value, id: &str, parent: Option<&str>| {
+        line["uuid"] = json!(id);
+        line["parentUuid"] = json!(parent);
+        line
+    };
+    let begins = linked(prompt("do it"), "prompt", None);
+    let message = linked(context("UserPromptSubmit", &frame(1)), "context", Some("prompt"));
+    let answer = linked(says("done"), "answer", Some("context"));
+    assert_eq!(proved(&[begins.clone(), message.clone(), answer.clone()]), [1]);
+    assert_eq!(proved(&[answer.clone(), begins.clone(), message.clone()]), [1]);
+    // One that came after it is not proved by it.
+    let later = linked(context("PostToolUse", &frame(2)), "later", Some("answer"));
+    assert_eq!(proved(&[answer, begins, message, later]), [1]);
+}

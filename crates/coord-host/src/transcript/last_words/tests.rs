@@ -250,3 +250,36 @@ fn the_context_is_what_the_newest_request_held() {
     let sidechain = with(usage(json!({"input_tokens": 9})), "/isSidechain", json!(true));
     assert_eq!(of(&[asks(), sidechain]).context_tokens, Some(5432));
 }
+
+/// The line with its id and that of the line that it follows.
+fn linked(mut line: Value, id: &str, parent: Option<&str>) -> Value {
+    line["uuid"] = json!(id);
+    line["parentUuid"] = json!(parent);
+    line
+}
+
+// S1-09, H-40: in new conversations the client has written an answer before its prompt (2.1.250, 4 of 20).
+#[test]
+fn a_prompt_that_is_written_behind_its_answer_is_not_newer() {
+    let prompt = linked(user(&json!("First prompt")), "prompt", None);
+    let attachment = linked(json!({"type": "attachment"}), "attachment", Some("prompt"));
+    let answer = linked(asks(), "answer", Some("attachment"));
+    let hooks = json!({"type": "system", "subtype": "stop_hook_summary"});
+    let hooks = linked(hooks, "hooks", Some("answer"));
+    let asked = of(&[prompt.clone(), attachment.clone(), answer.clone(), hooks.clone()]).question;
+    assert_eq!(asked, Some(Question::Continue));
+    for order in [[&answer, &prompt, &attachment, &hooks], [&answer, &hooks, &prompt, &attachment]]
+    {
+        assert_eq!(of(&order.map(Clone::clone)).question, asked);
+    }
+    // Whatever does not lead to the answer is newer.
+    let next = linked(user(&json!("Second prompt")), "next", Some("hooks"));
+    let other = linked(user(&json!("Second prompt")), "other", None);
+    for newer in [next, other, user(&json!("Second prompt"))] {
+        let lines = [answer.clone(), prompt.clone(), attachment.clone(), newer];
+        assert_eq!(of(&lines).question, None);
+    }
+    // A circle of lines ends.
+    let circle = linked(user(&json!("First prompt")), "attachment", Some("attachment"));
+    assert_eq!(of(&[answer, circle]).question, asked);
+}
