@@ -108,8 +108,10 @@ pub(crate) fn apply(
             let first = |is: &dyn Fn(&Wait) -> bool| {
                 session.waits.iter().position(|wait| is_of(wait, event) && is(wait))
             };
-            let over = first(&is_named).or_else(|| first(&is_unnamed)).or_else(|| first(&|_| true));
-            if let Some(over) = over {
+            if first(&is_named).is_some() {
+                // All of them, if its hook is registered twice.
+                session.waits.end_call(event.call.as_ref());
+            } else if let Some(over) = first(&is_unnamed).or_else(|| first(&|_| true)) {
                 session.waits.end_at(over);
             }
         }
@@ -158,13 +160,16 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
 }
 
 /// The client's id of the call that a request of the main thread is about: the one that no prompt was about. Where there
-/// are several with the same input, nobody knows which: a request may have been lost, or comes late.
+/// are several with the same input, nobody knows which: a request may have been lost, or comes late. A question that is
+/// asked again while it is under way is the same one: its hook is registered twice.
 fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
-    session.under_way.ask_about(|one: &UnderWay| {
-        let is_same = kind_of(event) == WaitKind::Input
-            || (event.digest.is_some() && one.digest == event.digest);
-        is_same && !one.is_asked && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
-    })
+    let is_input = kind_of(event) == WaitKind::Input;
+    let is_same = |one: &UnderWay| {
+        let is_same = is_input || (event.digest.is_some() && one.digest == event.digest);
+        is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
+    };
+    let call = session.under_way.ask_about(|one| is_same(one) && !one.is_asked);
+    call.or_else(|| session.under_way.ask_about(|one| is_input && is_same(one)))
 }
 
 /// What a request for this tool asks for.

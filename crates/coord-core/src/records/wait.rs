@@ -107,6 +107,11 @@ impl Protected<Vec<Wait>> {
         }
     }
 
+    /// The prompts about this call are over.
+    pub(crate) fn end_call(&mut self, call: Option<&String>) {
+        self.0.retain(|wait| wait.call.as_ref() != call);
+    }
+
     /// The prompt at this place is over.
     pub(crate) fn end_at(&mut self, place: usize) {
         self.0.remove(place);

@@ -384,17 +384,18 @@ fn a_07_a_question_and_a_plan_are_about_the_call_of_their_tool() {
     }
 }
 
+/// A question's call begins, or ends.
+fn tell(world: &mut World, phase: ToolPhase, call: &str) {
+    let mut event = world.event("s1", PID, HookKind::Tool(phase), 0.0);
+    (event.tool, event.call) = (Some("AskUserQuestion".into()), Some(call.into()));
+    world.send(event);
+    world.seconds += 0.001;
+}
+
 // where a hook is registered twice, the next question is no other call's.
 #[test]
 fn a_07_a_call_that_is_reported_twice_is_one_call() {
     let mut world = in_a_turn();
-    let tell = |world: &mut World, phase, call: &str| {
-        let mut event = world.event("s1", PID, HookKind::Tool(phase), 0.0);
-        (event.tool, event.digest) = (Some("AskUserQuestion".into()), Some(1));
-        event.call = Some(call.into());
-        world.send(event);
-        world.seconds += 0.001;
-    };
     tell(&mut world, ToolPhase::Before, "toolu_1");
     tell(&mut world, ToolPhase::Before, "toolu_1");
     asks(&mut world, "AskUserQuestion", None);
@@ -403,6 +404,20 @@ fn a_07_a_call_that_is_reported_twice_is_one_call() {
     asks(&mut world, "AskUserQuestion", None);
     let call = world.session("s1").waits.last().and_then(|wait| wait.call.as_deref());
     assert_eq!(call, Some("toolu_2"));
+}
+
+// where a hook is registered twice, both requests are one question, and its result ends both.
+#[test]
+fn a_01_a_question_that_is_reported_twice_ends_once() {
+    let mut world = in_a_turn();
+    tell(&mut world, ToolPhase::Before, "toolu_1");
+    let [_first, _second] = [(); 2].map(|()| asks(&mut world, "AskUserQuestion", None));
+    tell(&mut world, ToolPhase::After, "toolu_1");
+    assert_eq!(*world.session("s1").waits, []);
+    // No hook reports the next call.
+    asks(&mut world, "AskUserQuestion", None);
+    tell(&mut world, ToolPhase::After, "toolu_2");
+    assert_eq!(*world.session("s1").waits, []);
 }
 
 // a dialog that the client does not show is not answered.
