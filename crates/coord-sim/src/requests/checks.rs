@@ -103,11 +103,12 @@ impl Simulation {
         !self.may_anybody_reply() || (is_closed && (is_told || (is_seen && tells)))
     }
 
-    /// Whether the same call is being asked for again. Where the hook that reports a call was lost, nobody can tell which of
-    /// two equal prompts a result belongs to.
+    /// Whether the same call is being asked for again, or was before by two hooks. Where the hook that reports a call was
+    /// lost, nobody can tell which of two equal prompts a result belongs to.
     fn is_asked_again(&self, id: Option<&String>, call: Option<&Call>) -> bool {
         let is_same = |call: &Call, other: &Call| {
-            other.closed.is_none() && other.input == call.input && other.asked_for == call.asked_for
+            let is_equal = other.input == call.input && other.asked_for == call.asked_for;
+            is_equal && (other.closed.is_none() || 1 < other.hooks)
         };
         call.is_some_and(|call| {
             let others = self.requests.calls.iter().filter(|(other, _)| Some(*other) != id);
