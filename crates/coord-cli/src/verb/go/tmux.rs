@@ -70,12 +70,18 @@ impl Client {
 
     /// Shows the pane, and remembers where the client was.
     pub(super) fn move_to(&self, pane: &str, context: &Context) -> Result<(), Failure> {
-        let before = self.pane();
-        self.switch(pane)?;
-        if let Some(before) = before.filter(|before| before != pane) {
-            moves::remember(context, &self.key(), &before)?;
+        let Some(before) = self.pane().filter(|before| before != pane) else {
+            return self.switch(pane);
+        };
+        // First, so that whoever sees the pane can go back at once.
+        let remembered = moves::remember(context, &self.key(), &before);
+        if let Err(failure) = self.switch(pane) {
+            if remembered.is_ok() {
+                moves::take_last(context, &self.key());
+            }
+            return Err(failure);
         }
-        Ok(())
+        Ok(remembered?)
     }
 
     /// Shows the pane.

@@ -102,10 +102,11 @@ struct Killed {
     wiped: u32,
 }
 
-/// Lets go wrong what was planned, while events are posted.
+/// Lets go wrong what was planned, while events are posted. If it fails, so does the poster: nobody hears it any more.
+#[expect(clippy::needless_pass_by_value, reason = "the poster is to see its end")]
 fn disturb(
     plan: &[(u32, Fault)],
-    posted: &Receiver<()>,
+    posted: Receiver<()>,
     machine: &mut Machine,
     server: &mut NatsServer,
 ) -> Killed {
@@ -147,6 +148,7 @@ fn disturb(
 /// All batches of a machine, as the server's administrator reads them.
 fn batches(machine: &Machine, server: &NatsServer) -> Vec<Batch> {
     let login_seed = std::fs::read_to_string(machine.home.dir().join("admin.seed")).unwrap();
+    let login_seed = login_seed.trim().to_owned();
     let ca = Some(server.ca());
     let settings = Settings { url: server.url(), login_seed, ca, cert: None, key: None };
     let id = MachineId::parse(&machine.id).unwrap();
@@ -234,7 +236,7 @@ fn f_04_what_is_killed_while_it_publishes_leaves_no_gap_and_nothing_twice() {
     let killed = std::thread::scope(|scope| {
         let socket = desk.home.paths().socket();
         scope.spawn(move || post_all(&socket, records, &sender));
-        disturb(&plan, &posted, &mut desk, &mut server)
+        disturb(&plan, posted, &mut desk, &mut server)
     });
     let newest = each_was_recorded_once(&desk, records);
     let status = wait_until("all of it is published", || {
