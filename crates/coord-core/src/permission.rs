@@ -161,15 +161,20 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
 
 /// The client's id of the call that a request of the main thread is about: the one that no prompt was about. Where there
 /// are several with the same input, nobody knows which: a request may have been lost, or comes late. A question that is
-/// asked again while it is under way is the same one: its hook is registered twice.
+/// asked again while its prompt is open is the same one: its hook is registered twice.
 fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
+    if event.agent.is_some() {
+        return None;
+    }
     let is_input = kind_of(event) == WaitKind::Input;
-    let is_same = |one: &UnderWay| {
+    let call = session.under_way.ask_about(|one: &UnderWay| {
         let is_same = is_input || (event.digest.is_some() && one.digest == event.digest);
-        is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
-    };
-    let call = session.under_way.ask_about(|one| is_same(one) && !one.is_asked);
-    call.or_else(|| session.under_way.ask_about(|one| is_input && is_same(one)))
+        is_same && !one.is_asked && event.tool.as_ref() == Some(&one.tool)
+    });
+    call.or_else(|| {
+        let open = session.waits.iter().find(|wait| is_input && is_call(wait, event));
+        open.and_then(|wait| wait.call.clone())
+    })
 }
 
 /// What a request for this tool asks for.

@@ -2,7 +2,7 @@
 
 use crate::world::{PROMPT, START, STOP, TOOL, World};
 
-use coord_model::{HookKind, Kind, SessionState};
+use coord_model::{HookKind, Kind, RegistryStatus, SessionState, ToolPhase};
 
 const ASK: HookKind = HookKind::PermissionRequest;
 
@@ -147,4 +147,29 @@ fn so_many_waits_are_kept() {
     assert_eq!(waits(&world), 0);
     world.hook("s1", 100, START);
     assert_eq!(world.state_of("s1"), SessionState::Idle);
+}
+
+// the hook that reports a question's end was lost, and so was the one that reports the next question's call.
+#[test]
+fn a_question_is_not_about_an_earlier_call_whose_prompt_is_over() {
+    let mut world = in_a_turn();
+    let question = |world: &mut World, kind| {
+        let mut event = world.event("s1", 100, kind, 0.0);
+        event.tool = Some("AskUserQuestion".into());
+        event
+    };
+    let mut begins = question(&mut world, HookKind::Tool(ToolPhase::Before));
+    begins.call = Some("toolu_1".into());
+    world.send(begins);
+    let first = question(&mut world, ASK);
+    world.send(first);
+    assert_eq!(world.session("s1").waits[0].call.as_deref(), Some("toolu_1"));
+    world.says("s1", 100, RegistryStatus::WaitingInput);
+    world.pass(1.0);
+    world.says("s1", 100, RegistryStatus::Busy);
+    assert_eq!(waits(&world), 0);
+    world.pass(1.0);
+    let second = question(&mut world, ASK);
+    world.send(second);
+    assert_eq!(world.session("s1").waits[0].call, None);
 }
