@@ -17,9 +17,9 @@ pub(super) fn in_order(end: &[u8]) -> Vec<&[u8]> {
     let mut older = Vec::new();
     let mut parent = id(&answer, "parentUuid");
     while let Some(wanted) = parent.filter(|_| older.len() < MOVED_MAX) {
-        let behind = lines.iter().enumerate().skip(at.saturating_add(1));
+        let after = lines.iter().enumerate().skip(at.saturating_add(1));
         let mut named =
-            behind.filter(|(n, line)| !older.contains(n) && holds(line, wanted.as_bytes()));
+            after.filter(|(n, line)| !older.contains(n) && holds(line, wanted.as_bytes()));
         let found =
             named.find_map(|(n, line)| Some((n, parsed(line).filter(|it| is(it, &wanted))?)));
         let Some((n, line)) = found else { break };

@@ -152,7 +152,7 @@ fn notices(
         let Shown { key, name, .. } = shown;
         writeln!(
             out,
-            "notices   told here for no other machine yet. → there: coord fleet allow {key} {name} --notify"
+            "notices   told here for no other machine yet. On each of them: coord fleet allow {key} {name} --notify"
         )?;
     }
     Ok(())

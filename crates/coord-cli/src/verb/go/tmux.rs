@@ -73,7 +73,7 @@ impl Client {
         let Some(before) = self.pane().filter(|before| before != pane) else {
             return self.switch(pane);
         };
-        // First, so that whoever sees the pane can go back at once.
+        // Before the move: `coord back` may follow at once.
         let remembered = moves::remember(context, &self.key(), &before);
         if let Err(failure) = self.switch(pane) {
             if remembered.is_ok() {

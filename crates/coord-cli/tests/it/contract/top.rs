@@ -139,6 +139,8 @@ fn u_05_top_shows_goes_explains_and_leaves_the_terminal_as_it_was() {
     // Where no terminal shows the server, nothing can be moved.
     shell.keys(&["Enter"]);
     shell.shows("No terminal shows this tmux server; nothing was switched.");
+    shell.keys(&["b"]);
+    shell.shows("No earlier place.");
 
     // A coordinator that is gone is said, and found again.
     coordinator.kill();
