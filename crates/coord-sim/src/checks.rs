@@ -472,8 +472,9 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: SessionState) -> bool {
         SessionState::Foreign => life.parent == Parent::Supervisor,
         // Until a hook of it comes through.
         SessionState::Recovering => life.is_ours && !life.has_reported,
-        SessionState::Stopped
-        | SessionState::Crashed
+        // It has told its end, or taken leave: what is left of it exits.
+        SessionState::Stopped => life.is_ending,
+        SessionState::Crashed
         | SessionState::RecoveryPending
         | SessionState::Interrupted
         | SessionState::Elsewhere => false,
