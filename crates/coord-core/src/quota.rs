@@ -9,7 +9,10 @@
 use alloc::format;
 use alloc::string::String;
 
-use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionState, StartSource};
+use coord_model::{
+    Action, Awake, Effect, Failure, HookEvent, HookKind, LastWords, Moment, SessionState,
+    StartSource, Subject,
+};
 
 use crate::effects::Effects;
 use crate::fusion;
@@ -17,6 +20,7 @@ use crate::records::{
     Flag, QuotaWait, ResetSource, Session, Source, State, Turn, WaitedFor, WakeDecision,
 };
 
+use crate::recovery;
 use crate::wake;
 
 /// Delay after which something that holds back a probe is checked again, in milliseconds.
@@ -224,18 +228,74 @@ impl State {
             let latest = at.awake.plus_ms(limits.probe_delay_max_ms);
             session.quota.put_off(hold.until.max(later).min(latest));
             fx.decide(session, "H-06", &saw, "no probe: the session is held");
-        } else if let WakeDecision::Held { until } =
-            session.wakes.charge(self.header.settings.wakes, at.awake)
-        {
-            session.quota.put_off(until.max(later));
-            fx.decide(session, "H-21", &saw, "no probe: the wake budget is used up");
+        } else if self.look_at_end(session, fx) {
+            // If nobody answers, the look is repeated then.
+            session.quota.put_off(later);
         } else {
-            let probes = quota.probes.saturating_add(1);
-            let until = self.probe_at(session, quota.waited_for, probes, at);
-            session.quota.count_probe(until);
-            fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
-            self.wake(session, words(quota.waited_for), fx);
+            self.send_probe(session, quota, at, fx);
         }
+    }
+
+    /// Requests a look at the end of the conversation, on which a probe is decided: hooks may have been lost since the
+    /// limit was met. Returns false if it cannot be looked at.
+    fn look_at_end(&mut self, session: &mut Session, fx: &mut Effects) -> bool {
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else {
+            return false;
+        };
+        let Some(subject) = recovery::subject(session, harness, true) else { return false };
+        let number = self.header.machine.next_number();
+        session.rest.begin_look(number);
+        let subject = Subject { reads_last_words: true, ..subject };
+        fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
+        true
+    }
+
+    /// Applies that look: if the conversation has gone on after its error, there is nothing to wait for.
+    pub(crate) fn judge_probe(
+        &mut self,
+        session: &mut Session,
+        words: Option<&LastWords>,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        if self.quota_at(session).is_none() || self.operators_hold(session, at.awake).is_some() {
+            return;
+        }
+        let Some(quota) = *session.quota else { return };
+        if let Some(failure) = words.and_then(|words| words.failure.as_ref()) {
+            self.note_failure(session, failure, at, fx);
+        } else if let Turn::Closed { at: failed } = *session.turn
+            && words.and_then(|words| words.written_ms).is_some_and(|ms| failed.wall_ms < ms)
+        {
+            session.failure = None;
+            _ = session.quota.end();
+            let saw = "the agent has written more after the error; no hook reported it";
+            return fx.decide(session, "S1-21", saw, "the wait is over");
+        }
+        let is_dated = session.quota.is_some_and(|now| now.resets_ms != quota.resets_ms);
+        if !is_dated {
+            self.send_probe(session, quota, at, fx);
+        }
+    }
+
+    fn send_probe(
+        &mut self,
+        session: &mut Session,
+        quota: QuotaWait,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let saw = format!("waits for {}, {} probes so far", quota.waited_for.words(), quota.probes);
+        let budget = self.header.settings.wakes;
+        if let WakeDecision::Held { until } = session.wakes.charge(budget, at.awake) {
+            session.quota.put_off(until.max(at.awake.plus_ms(AGAIN_MS)));
+            return fx.decide(session, "H-21", &saw, "no probe: the wake budget is used up");
+        }
+        let probes = quota.probes.saturating_add(1);
+        let until = self.probe_at(session, quota.waited_for, probes, at);
+        session.quota.count_probe(until);
+        fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
+        self.wake(session, words(quota.waited_for), fx);
     }
 }
 

@@ -79,7 +79,11 @@ impl State {
         }
         let mut session = self.take(intent.session)?;
         session.rest.end_look();
-        self.judge_rest(&mut session, proof, at, fx);
+        if session.quota.is_some() {
+            self.judge_probe(&mut session, proof.last_words.as_ref(), at, fx);
+        } else {
+            self.judge_rest(&mut session, proof, at, fx);
+        }
         self.put(session);
         Some(intent.session)
     }

@@ -1,11 +1,11 @@
 //! How long a session waits for its quota, and how that ends (R-11, S1-18, S1-20 to S1-22, H-21).
 
-use crate::crashes::{PID, at_rest, unattended};
+use crate::crashes::{PID, at_rest, living, unattended};
 use crate::world::{PROMPT, STOP, World};
 
 use coord_model::{
-    Action, Command, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus,
-    SessionState, StartSource,
+    Action, Command, Effect, Event, Failure, HookKind, Intent, LastWords, Outcome, Proof,
+    RegistryStatus, SessionState, StartSource,
 };
 
 /// The delays of the probes with what each session adds of its own, minutes.
@@ -23,11 +23,34 @@ fn limited(world: &mut World) {
     assert_eq!(world.state_of("s1"), SessionState::QuotaWait);
 }
 
-/// The wakes asked for since the last look.
+/// The wakes asked for since the last call. Whoever looks at the end of the conversation finds the error there.
 fn wakes(world: &mut World) -> Vec<Intent> {
-    let actions = world.actions().into_iter();
-    let wake = |action| if let Action::Wake { intent, .. } = action { Some(intent) } else { None };
-    actions.filter_map(wake).collect()
+    let error = world.session("s1").failure.clone().unwrap_or_default();
+    let failure = Some(Failure { error, written_ms: world.now().wall_ms, resets_ms: None });
+    let (looks, mut wakes) = asked_for(world);
+    for look in looks {
+        answer(world, look, Some(LastWords { failure: failure.clone(), ..LastWords::default() }));
+        wakes.extend(asked_for(world).1);
+    }
+    wakes
+}
+
+/// The looks at the end of the conversation, and the wakes.
+fn asked_for(world: &mut World) -> (Vec<Intent>, Vec<Intent>) {
+    let (mut looks, mut wakes) = (Vec::new(), Vec::new());
+    for action in world.actions() {
+        match action {
+            Action::Wake { intent, .. } => wakes.push(intent),
+            Action::Prove { intent, subject } if subject.reads_last_words => looks.push(intent),
+            _ => (),
+        }
+    }
+    (looks, wakes)
+}
+
+fn answer(world: &mut World, intent: Intent, last_words: Option<LastWords>) {
+    let proof = Box::new(Proof { last_words, ..living(world) });
+    world.take(&Event::Proved { session_id: String::new(), intent, proof });
 }
 
 /// Minutes until the next probe.
@@ -85,6 +108,74 @@ fn a_turn_that_ends_well_ends_the_wait() {
     assert_eq!(wakes(&mut world), []);
     limited(&mut world);
     assert!(probed_after(&mut world) < 20.0, "another limit begins anew");
+}
+
+/// The look that precedes a probe.
+#[track_caller]
+fn looked_at(world: &mut World) -> Intent {
+    world.pass(20.0 * 60.0);
+    let (looks, wakes) = asked_for(world);
+    assert_eq!(wakes, [], "a probe is decided on a look");
+    *looks.last().unwrap()
+}
+
+// G4, S1-21: hooks were lost, and the agent went on: it is not told of a limit.
+#[test]
+fn a_conversation_that_went_on_after_its_error_is_not_woken() {
+    let mut world = unattended();
+    limited(&mut world);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(2.0);
+    let written_ms = Some(world.now().wall_ms);
+    world.says("s1", PID, RegistryStatus::Idle);
+    let look = looked_at(&mut world);
+    answer(&mut world, look, Some(LastWords { written_ms, ..LastWords::default() }));
+    assert_eq!((world.state_of("s1"), *world.session("s1").quota), (SessionState::Idle, None));
+    world.pass(24.0 * 3_600.0);
+    assert_eq!(asked_for(&mut world).1, []);
+}
+
+// R-19, S1-22: what cannot be read, or is older than the error, contradicts nothing.
+#[test]
+fn a_transcript_that_shows_nothing_after_the_error_prevents_no_probe() {
+    for words in [None, Some(None), Some(Some(0))] {
+        let mut world = unattended();
+        limited(&mut world);
+        let look = looked_at(&mut world);
+        let words = words.map(|written_ms| LastWords { written_ms, ..LastWords::default() });
+        answer(&mut world, look, words);
+        assert_eq!(asked_for(&mut world).1.len(), 1);
+    }
+}
+
+// S1-22: the reset was written after the transcript was last read.
+#[test]
+fn a_reset_that_the_look_finds_is_waited_for() {
+    let mut world = unattended();
+    limited(&mut world);
+    let look = looked_at(&mut world);
+    let now_ms = world.now().wall_ms;
+    let resets_ms = Some(now_ms + 3 * 3_600_000);
+    let failure = Some(Failure { error: "rate_limit".into(), written_ms: now_ms, resets_ms });
+    answer(&mut world, look, Some(LastWords { failure, ..LastWords::default() }));
+    world.pass(2.9 * 3_600.0);
+    assert_eq!(asked_for(&mut world), (vec![], vec![]));
+    assert!(probed_after(&mut world) < 20.0);
+}
+
+// H-06, S1-22: a person held the session while it was looked at; an answer that never comes is asked for again.
+#[test]
+fn a_look_without_an_answer_is_repeated_and_a_hold_in_between_counts() {
+    let mut world = unattended();
+    limited(&mut world);
+    let first = looked_at(&mut world);
+    world.pass(61.0);
+    let second = asked_for(&mut world).0[0];
+    answer(&mut world, first, None);
+    assert_eq!(asked_for(&mut world).1, [], "the answer to an older look");
+    world.command(Command::Hold { session: None, for_ms: Some(3_600_000) });
+    answer(&mut world, second, None);
+    assert_eq!(asked_for(&mut world).1, []);
 }
 
 // A limit where somebody watches is theirs to wait for.
