@@ -84,6 +84,8 @@ struct Known {
     pane: Listed,
     /// Whether more output may have followed: tmux reports the time of a pane's output only to the second.
     may_have_more: bool,
+    /// Whether there was output since the look before. There probably is more by the next one.
+    is_changing: bool,
     seen: PaneFound,
 }
 
@@ -164,7 +166,8 @@ impl Tmux {
     /// The pane to capture together with the list of panes, because its text is needed in any case.
     fn capture_at_once(&self, wish: &PaneWish) -> Option<u32> {
         let known = self.known.get(&wish.process);
-        if wish.look == Look::Sweep && known.is_some_and(|known| !known.may_have_more) {
+        let is_quiet = |known: &Known| !(known.may_have_more || known.is_changing);
+        if wish.look == Look::Sweep && known.is_some_and(is_quiet) {
             return None;
         }
         known.map(|known| known.pane.id).or_else(|| answer::pane_id(&wish.pane.pane))
@@ -228,10 +231,12 @@ impl Tmux {
             if KNOWN_MAX <= self.known.len() {
                 self.known.retain(|process, _| process::is_alive(*process));
             }
+            let before = self.known.get(&wish.process);
             let known = Known {
                 server: sight.server,
                 pane: pane.clone(),
                 may_have_more: sight.asked_s <= pane.happened_s,
+                is_changing: before.is_some_and(|before| before.pane.happened != pane.happened),
                 seen: seen.clone(),
             };
             self.known.insert(wish.process, known);
@@ -240,11 +245,12 @@ impl Tmux {
     }
 
     /// The last answer, if a sweep finds the pane unchanged.
-    fn unchanged(&self, wish: &PaneWish, sight: &Sight) -> Option<PaneFound> {
-        let known = self.known.get(&wish.process).filter(|known| !known.may_have_more)?;
+    fn unchanged(&mut self, wish: &PaneWish, sight: &Sight) -> Option<PaneFound> {
+        let known = self.known.get_mut(&wish.process).filter(|known| !known.may_have_more)?;
         let is_same = wish.look == Look::Sweep
             && known.server == sight.server
             && sight.view.panes.get(&known.pane.id) == Some(&known.pane);
+        known.is_changing &= !is_same;
         is_same.then(|| known.seen.clone())
     }
 }

@@ -39,10 +39,12 @@ fn wakes(world: &mut World) -> Vec<Intent> {
 fn asked_for(world: &mut World) -> (Vec<Intent>, Vec<Intent>) {
     let (mut looks, mut wakes) = (Vec::new(), Vec::new());
     for action in world.actions() {
-        match action {
-            Action::Wake { intent, .. } => wakes.push(intent),
-            Action::Prove { intent, subject } if subject.reads_last_words => looks.push(intent),
-            _ => (),
+        if let Action::Wake { intent, .. } = action {
+            wakes.push(intent);
+        } else if let Action::Prove { intent, subject } = action
+            && subject.reads_last_words
+        {
+            looks.push(intent);
         }
     }
     (looks, wakes)
@@ -116,7 +118,8 @@ fn looked_at(world: &mut World) -> Intent {
     world.pass(20.0 * 60.0);
     let (looks, wakes) = asked_for(world);
     assert_eq!(wakes, [], "a probe is decided on a look");
-    *looks.last().unwrap()
+    let [.., look] = looks[..] else { panic!("no look") };
+    look
 }
 
 // G4, S1-21: hooks were lost, and the agent went on: it is not told of a limit.

@@ -26,7 +26,7 @@ pub(crate) struct Servers {
     by_socket: BTreeMap<String, Server>,
     answers: Sender<PaneAnswer>,
     seen: Receiver<PaneAnswer>,
-    n_wishes: u64,
+    n_requests: u64,
 }
 
 #[derive(Debug)]
@@ -66,16 +66,25 @@ impl Servers {
     /// Starts without threads; each one will use the settings of `tmux`.
     pub(crate) fn new(tmux: Tmux, supervisor: Supervisor) -> Self {
         let (answers, seen) = channel();
-        Self { tmux, supervisor, by_socket: BTreeMap::new(), answers, seen, n_wishes: 0 }
+        Self { tmux, supervisor, by_socket: BTreeMap::new(), answers, seen, n_requests: 0 }
     }
 
-    /// Queues requests for captures. Each is answered once, and the loop is woken.
+    /// Queues requests for captures. Each is answered once, and the loop is woken. Those for one server are queued
+    /// together, so that they cost one process.
     pub(crate) fn look_at(&mut self, wishes: Vec<PaneWish>) {
+        let mut by_socket: BTreeMap<String, Vec<PaneWish>> = BTreeMap::new();
         for wish in wishes {
-            self.n_wishes += 1;
-            match self.server(&wish.pane.socket) {
-                Ok(server) => server.worker.put(|wishes| wishes.add(wish)),
-                Err(why) => self.refuse(&wish, &why),
+            by_socket.entry(wish.pane.socket.clone()).or_default().push(wish);
+        }
+        for (socket, wishes) in by_socket {
+            self.n_requests += 1;
+            match self.server(&socket) {
+                Ok(server) => server.worker.put(|queue| {
+                    for wish in wishes {
+                        queue.add(wish);
+                    }
+                }),
+                Err(why) => wishes.iter().for_each(|wish| self.refuse(wish, &why)),
             }
         }
     }
@@ -91,7 +100,7 @@ impl Servers {
             let server = self.start().map_err(|error| format!("no thread for it: {error}"))?;
             self.by_socket.insert(socket.to_owned(), server);
         }
-        let used = self.n_wishes;
+        let used = self.n_requests;
         let server = self.by_socket.get_mut(socket).ok_or("it has no thread")?;
         server.used = used;
         Ok(server)
@@ -166,6 +175,23 @@ mod tests {
         let server = ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: socket.to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
+    }
+
+    // The thread is woken once for all captures that are requested together.
+    #[test]
+    fn requests_for_one_server_cost_one_process() {
+        let server = real::Server::new("exec cat");
+        let (tmux, count) = real::counted(&server);
+        let process = server.first("%0");
+        let wishes = (0..200).map(|n| {
+            let process = ProcessRef { pid: process.pid, start_time: process.start_time + n };
+            server.wish(process, "%0", Look::Sweep)
+        });
+        let (mut poll, mut servers) = servers(tmux);
+        servers.look_at(wishes.collect());
+        let found = (0..200).map(|_| next(&mut poll, &servers).pane);
+        assert_eq!(found.filter(|pane| matches!(pane, PaneFound::Found(_))).count(), 1);
+        assert_eq!(real::starts(&count), 1);
     }
 
     // H-32, R-10: a server that is stopped does not delay captures on the others.

@@ -186,7 +186,13 @@ fn script(path: &Path, text: &str) {
     set_permissions(path, Permissions::from_mode(0o700)).unwrap();
 }
 
-fn starts(count: &Path) -> usize {
+/// An adapter, and the file that has a line for each process which it started.
+pub(super) fn counted(server: &Server) -> (Tmux, PathBuf) {
+    let (program, count) = counting(server.dir.path());
+    (with_program(vec![program]), count)
+}
+
+pub(super) fn starts(count: &Path) -> usize {
     std::fs::read_to_string(count).map_or(0, |text| text.lines().count())
 }
 
@@ -414,8 +420,7 @@ fn a_stranger_is_not_asked() {
 #[test]
 fn fifty_panes_cost_one_process() {
     let server = Server::new("exec cat");
-    let (program, count) = counting(server.dir.path());
-    let mut tmux = with_program(vec![program]);
+    let (mut tmux, count) = counted(&server);
     let panes: Vec<String> = (0..49).map(|_| server.pane("exec cat")).collect();
     let wishes: Vec<PaneWish> = std::iter::once("%0")
         .chain(panes.iter().map(String::as_str))
@@ -464,6 +469,31 @@ fn a_sweep_reads_what_changed() {
     std::fs::write(&go, "\n").unwrap();
     line_of(&ready);
     assert_eq!(text_of(&mut tmux, wish).1, "one\ntwo");
+}
+
+// A pane that changes all the time costs one process for each sweep, as a quiet one does.
+#[test]
+fn a_sweep_expects_a_pane_that_changed_to_change_again() {
+    let server = Server::new("exec cat");
+    let (mut tmux, count) = counted(&server);
+    let wish = server.wish(server.first("%0"), "%0", Look::Sweep);
+    let mut processes_for = |has_output: bool| {
+        // As if the capture before had been long after the pane's last output.
+        if let Some(known) = tmux.known.get_mut(&wish.process) {
+            known.may_have_more = false;
+            if has_output {
+                known.pane.happened.insert(0, 'x');
+            }
+        }
+        let before = starts(&count);
+        assert!(matches!(one(&mut tmux, wish.clone()), PaneFound::Found(_)));
+        starts(&count) - before
+    };
+    assert_eq!(processes_for(false), 1);
+    assert_eq!(processes_for(true), 2, "a quiet pane is captured once it has changed");
+    assert_eq!(processes_for(true), 1);
+    assert_eq!(processes_for(false), 1);
+    assert_eq!(processes_for(true), 2, "it was quiet in between");
 }
 
 // A tmux that hangs, or prints without end, is killed.
