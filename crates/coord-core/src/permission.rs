@@ -172,7 +172,8 @@ fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
         is_same && !one.is_asked && event.tool.as_ref() == Some(&one.tool)
     });
     call.or_else(|| {
-        let open = session.waits.iter().find(|wait| is_input && is_call(wait, event));
+        let is_same = |wait: &&Wait| wait.digest == event.digest && is_call(wait, event);
+        let open = session.waits.iter().filter(|_| is_input).find(is_same);
         open.and_then(|wait| wait.call.clone())
     })
 }

@@ -153,7 +153,8 @@ impl<W: World> Coordinator<W> {
                 // Its event is on its way through the spool, or the client's registry lags behind it. Without a dialog
                 // nobody could answer meanwhile.
                 Err(NotAnswerable::Over) if may_reply && !one.was_open && one.ask.has_dialog => {
-                    OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns)
+                    let is_late = OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns);
+                    is_late || self.is_of_another(&one.ask)
                 }
                 Err(_) => true,
             };
@@ -213,6 +214,15 @@ impl<W: World> Coordinator<W> {
         let session = held.filter(|session| session.session_id == ask.session_id);
         let session = session.ok_or(NotAnswerable::Over)?;
         state.may_be_answered(session, ask.request)
+    }
+
+    /// Whether its event is known, in a record that carries another conversation of the client, since no hook told of
+    /// the change. No reply could name it.
+    fn is_of_another(&self, ask: &RequestAsk) -> bool {
+        let held = self.engine.state().session_of(ask.harness);
+        held.filter(|session| session.session_id != ask.session_id).is_some_and(|session| {
+            session.waits.iter().any(|wait| wait.request == Some(ask.request))
+        })
     }
 
     /// Whether the input that would be shown is the one that was reported: another child of the client could claim to

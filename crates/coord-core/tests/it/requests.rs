@@ -36,9 +36,13 @@ fn begins(world: &mut World, call: &str) {
 }
 
 fn asks(world: &mut World, tool: &str, agent: Option<&str>) -> RequestId {
+    asks_with(world, tool, 7, agent)
+}
+
+fn asks_with(world: &mut World, tool: &str, digest: u64, agent: Option<&str>) -> RequestId {
     let mut event = world.event("s1", PID, HookKind::PermissionRequest, 0.0);
     (event.tool, event.digest, event.agent) =
-        (Some(tool.into()), Some(7), agent.map(ToOwned::to_owned));
+        (Some(tool.into()), Some(digest), agent.map(ToOwned::to_owned));
     let id = RequestId(event.id);
     world.send(event);
     world.seconds += 0.001;
@@ -386,8 +390,13 @@ fn a_07_a_question_and_a_plan_are_about_the_call_of_their_tool() {
 
 /// A question's call begins, or ends.
 fn tell(world: &mut World, phase: ToolPhase, call: &str) {
+    tell_of(world, "AskUserQuestion", phase, call);
+}
+
+/// A call of this tool begins, or ends.
+fn tell_of(world: &mut World, tool: &str, phase: ToolPhase, call: &str) {
     let mut event = world.event("s1", PID, HookKind::Tool(phase), 0.0);
-    (event.tool, event.call) = (Some("AskUserQuestion".into()), Some(call.into()));
+    (event.tool, event.call) = (Some(tool.into()), Some(call.into()));
     world.send(event);
     world.seconds += 0.001;
 }
@@ -418,6 +427,22 @@ fn a_01_a_question_that_is_reported_twice_ends_once() {
     asks(&mut world, "AskUserQuestion", None);
     tell(&mut world, ToolPhase::After, "toolu_2");
     assert_eq!(*world.session("s1").waits, []);
+}
+
+// no hook reports that a plan was refused. The next one is another call, though the hook that reports it came for
+// a turn that is not known to have begun.
+#[test]
+fn a_01_a_plan_after_a_refused_one_is_not_the_same_plan() {
+    let mut world = in_a_turn();
+    tell_of(&mut world, "ExitPlanMode", ToolPhase::Before, "toolu_1");
+    asks_with(&mut world, "ExitPlanMode", 1, None);
+    let next = asks_with(&mut world, "ExitPlanMode", 2, None);
+    let open = |world: &World| -> Vec<Option<RequestId>> {
+        world.session("s1").waits.iter().map(|wait| wait.request).collect()
+    };
+    assert!(open(&world).contains(&Some(next)));
+    tell_of(&mut world, "ExitPlanMode", ToolPhase::After, "toolu_2");
+    assert!(!open(&world).contains(&Some(next)), "its result ends its own prompt");
 }
 
 // a dialog that the client does not show is not answered.

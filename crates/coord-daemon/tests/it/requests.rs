@@ -58,7 +58,7 @@ impl Place {
     fn reports(&mut self, payload: &Value) -> RequestId {
         let mut payload = payload.clone();
         let fields = payload.as_object_mut().unwrap();
-        fields.insert("session_id".to_owned(), json!(SESSION));
+        fields.entry("session_id").or_insert_with(|| json!(SESSION));
         fields.insert("permission_mode".to_owned(), json!("default"));
         let transcript = format!("{CONFIG_DIR}/projects/p/{SESSION}.jsonl");
         fields.insert("transcript_path".to_owned(), json!(transcript));
@@ -180,6 +180,27 @@ fn h_38_a_hook_without_a_dialog_does_not_wait_for_its_event() {
     assert_eq!(place.ended(), [hidden]);
     place.passes(6_000);
     assert_eq!(place.ended(), [beside]);
+}
+
+// the client went back to a conversation that it had cleared, and the hook that tells of it was lost.
+#[test]
+fn a_01_no_hook_waits_for_a_request_that_cannot_be_named() {
+    let mut place = Place::new();
+    let client = place.client.pid;
+    place.machine.get().write_registry(CONFIG_DIR, client, None);
+    place.reports(&json!({"hook_event_name": "SessionEnd", "reason": "clear"}));
+    let other = "session-2";
+    for event in [
+        json!({"hook_event_name": "SessionStart", "source": "clear", "session_id": other}),
+        json!({"hook_event_name": "SessionEnd", "reason": "resume", "session_id": other}),
+        json!({"hook_event_name": "UserPromptSubmit"}),
+    ] {
+        place.reports(&event);
+    }
+    let request = place.asks();
+    let hook = place.waits(request, &json!({"command": "ls"}), true);
+    place.passes(500);
+    assert_eq!(place.ended(), [hook]);
 }
 
 // no reply could be recorded, nor the end of the prompt.
