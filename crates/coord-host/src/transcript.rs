@@ -138,13 +138,16 @@ enum Entry {
     Other,
 }
 
-/// When the newest turn was interrupted, if the interrupt is the newest entry. `words` come newest first.
+/// When the newest turn was interrupted, if the interrupt is the newest entry but for results of calls that ended with
+/// it. `words` come newest first.
 ///
 /// If a turn is interrupted while a message is queued, the client continues with that message, and writes it
 /// *before* the interrupt (measured). The interrupt then follows a prompt instead of the agent's entry, and
 /// the running turn is a newer one.
 fn interrupted(mut words: impl Iterator<Item = Entry>) -> Option<u64> {
-    let Some(Entry::Interrupt(at)) = words.next() else { return None };
+    let Some(Entry::Interrupt(at)) = words.find(|word| *word != Entry::ToolResult) else {
+        return None;
+    };
     let before = words.find(|word| !matches!(word, Entry::Interrupt(_) | Entry::ToolResult));
     (before == Some(Entry::Assistant)).then_some(at)
 }

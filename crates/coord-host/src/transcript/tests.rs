@@ -83,6 +83,8 @@ fn only_the_clients_own_mark_is_an_interrupt() {
         (line("user", INTERRUPT), true),
         (line("user", RESULT) + &line("user", INTERRUPT), true),
         (line("user", INTERRUPT) + &line("system", "0"), true),
+        // Of two calls at once, one result may be written after it.
+        (line("user", RESULT) + &line("user", INTERRUPT) + &line("user", RESULT), true),
         (line("user", INTERRUPT) + &line("user", r#""go on""#), false),
         (line("user", INTERRUPT) + &line("assistant", ANSWER), false),
         (line("user", r#""typed""#) + &line("user", INTERRUPT), false),
