@@ -3,6 +3,8 @@
 
 mod hidden;
 
+mod calls;
+
 use coord_core::NotAnswerable;
 use coord_model::{
     ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NeedKind,
@@ -372,79 +374,6 @@ fn a_02_each_kind_of_prompt_takes_its_own_replies() {
     }
 }
 
-// the client adds to a plan's input after it reported its call, and a question's answers become part of it.
-#[test]
-fn a_07_a_question_and_a_plan_are_about_the_call_of_their_tool() {
-    for tool in ["AskUserQuestion", "ExitPlanMode"] {
-        let mut world = in_a_turn();
-        let mut before = world.event("s1", PID, HookKind::Tool(ToolPhase::Before), 0.0);
-        (before.tool, before.digest) = (Some(tool.into()), Some(1));
-        before.call = Some("toolu_9".into());
-        world.send(before);
-        world.seconds += 0.001;
-        asks(&mut world, tool, None);
-        let call = world.session("s1").waits[0].call.clone();
-        assert_eq!(call.as_deref(), Some("toolu_9"), "{tool}");
-    }
-}
-
-/// A question's call begins, or ends.
-fn tell(world: &mut World, phase: ToolPhase, call: &str) {
-    tell_of(world, "AskUserQuestion", phase, call);
-}
-
-/// A call of this tool begins, or ends.
-fn tell_of(world: &mut World, tool: &str, phase: ToolPhase, call: &str) {
-    let mut event = world.event("s1", PID, HookKind::Tool(phase), 0.0);
-    (event.tool, event.call) = (Some(tool.into()), Some(call.into()));
-    world.send(event);
-    world.seconds += 0.001;
-}
-
-// where a hook is registered twice, the next question is no other call's.
-#[test]
-fn a_07_a_call_that_is_reported_twice_is_one_call() {
-    let mut world = in_a_turn();
-    tell(&mut world, ToolPhase::Before, "toolu_1");
-    tell(&mut world, ToolPhase::Before, "toolu_1");
-    asks(&mut world, "AskUserQuestion", None);
-    tell(&mut world, ToolPhase::After, "toolu_1");
-    tell(&mut world, ToolPhase::Before, "toolu_2");
-    asks(&mut world, "AskUserQuestion", None);
-    let call = world.session("s1").waits.last().and_then(|wait| wait.call.as_deref());
-    assert_eq!(call, Some("toolu_2"));
-}
-
-// where a hook is registered twice, both requests are one question, and its result ends both.
-#[test]
-fn a_01_a_question_that_is_reported_twice_ends_once() {
-    let mut world = in_a_turn();
-    tell(&mut world, ToolPhase::Before, "toolu_1");
-    let [_first, _second] = [(); 2].map(|()| asks(&mut world, "AskUserQuestion", None));
-    tell(&mut world, ToolPhase::After, "toolu_1");
-    assert_eq!(*world.session("s1").waits, []);
-    // No hook reports the next call.
-    asks(&mut world, "AskUserQuestion", None);
-    tell(&mut world, ToolPhase::After, "toolu_2");
-    assert_eq!(*world.session("s1").waits, []);
-}
-
-// no hook reports that a plan was refused. The next one is another call, though the hook that reports it came for
-// a turn that is not known to have begun.
-#[test]
-fn a_01_a_plan_after_a_refused_one_is_not_the_same_plan() {
-    let mut world = in_a_turn();
-    tell_of(&mut world, "ExitPlanMode", ToolPhase::Before, "toolu_1");
-    asks_with(&mut world, "ExitPlanMode", 1, None);
-    let next = asks_with(&mut world, "ExitPlanMode", 2, None);
-    let open = |world: &World| -> Vec<Option<RequestId>> {
-        world.session("s1").waits.iter().map(|wait| wait.request).collect()
-    };
-    assert!(open(&world).contains(&Some(next)));
-    tell_of(&mut world, "ExitPlanMode", ToolPhase::After, "toolu_2");
-    assert!(!open(&world).contains(&Some(next)), "its result ends its own prompt");
-}
-
 // a dialog that the client does not show is not answered.
 #[test]
 fn a_02_nothing_is_handed_over_before_the_client_says_that_it_waits() {
@@ -460,66 +389,6 @@ fn a_02_nothing_is_handed_over_before_the_client_says_that_it_waits() {
     handed(&mut world);
     allow(&mut world, request);
     assert_eq!(handed(&mut world), []);
-}
-
-// a request names no call (measured). Where several calls under way have its input, a request may be late or
-// lost, and no call is taken for its own.
-#[test]
-fn a_04_of_identical_calls_none_is_taken_for_that_of_a_request() {
-    let mut world = in_a_turn();
-    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
-    for call in ["toolu_1", "toolu_2"] {
-        begins(&mut world, call);
-    }
-    let requests = [asks(&mut world, "Bash", None), asks(&mut world, "Bash", None)];
-    let calls = |world: &World| -> Vec<Option<String>> {
-        world.session("s1").waits.iter().map(|wait| wait.call.clone()).collect()
-    };
-    assert_eq!(calls(&world), [None, None]);
-    assert_ne!(requests[0], requests[1]);
-    begins(&mut world, "toolu_3");
-    assert_eq!(calls(&world), [None, None]);
-    // A call whose own hook was slower than its request's.
-    let mut world = in_a_turn();
-    asks(&mut world, "Bash", None);
-    begins(&mut world, "toolu_3");
-    assert_eq!(calls(&world), [Some("toolu_3".into())]);
-}
-
-// no hook reports that a call was denied. The next one with the same input is another call.
-#[test]
-fn a_07_a_call_that_is_asked_for_again_is_not_the_one_that_was_denied() {
-    let (mut world, _) = asked();
-    world.says("s1", PID, RegistryStatus::Busy);
-    world.seconds += 1.0;
-    begins(&mut world, "toolu_2");
-    asks(&mut world, "Bash", None);
-    world.says("s1", PID, RegistryStatus::WaitingPermission);
-    let calls = |world: &World| -> Vec<Option<String>> {
-        world.session("s1").waits.iter().map(|wait| wait.call.clone()).collect()
-    };
-    assert_eq!(calls(&world), [Some("toolu_2".into())]);
-    // Its result ends it, and not the one that was denied.
-    let mut event = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
-    (event.tool, event.digest, event.call) = (Some("Bash".into()), Some(7), Some("toolu_2".into()));
-    world.send(event);
-    let under_way = &world.session("s1").under_way;
-    let calls: Vec<Option<&str>> = under_way.iter().map(|one| one.call.as_deref()).collect();
-    assert_eq!(calls, [Some(CALL)]);
-}
-
-// the result of a call ends its own prompt, also while an earlier one for the same input is thought to be open.
-#[test]
-fn a_01_a_result_ends_the_prompt_of_its_own_call() {
-    let (mut world, _) = asked();
-    begins(&mut world, "toolu_2");
-    asks(&mut world, "Bash", None);
-    let mut event = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
-    (event.tool, event.digest, event.call) = (Some("Bash".into()), Some(7), Some("toolu_2".into()));
-    world.send(event);
-    let waits = &world.session("s1").waits;
-    let calls: Vec<Option<&str>> = waits.iter().map(|wait| wait.call.as_deref()).collect();
-    assert_eq!(calls, [Some(CALL)]);
 }
 
 // taken is said on the client's own note alone, and once.
@@ -582,24 +451,6 @@ fn a_07_a_denial_that_is_proved_ends_its_prompt_alone() {
     decided(&mut world, second, Some(Decided::ByHook(Verdict::Deny)));
     assert_eq!(open(&world), [Some(first)]);
     assert_eq!(may(&world, second), Err(NotAnswerable::Over));
-}
-
-// a result ends the prompt of its own call, and where no hook named that, not the prompt of another call.
-#[test]
-fn a_01_a_result_ends_no_other_prompt_with_the_same_input() {
-    let mut world = in_a_turn();
-    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
-    begins(&mut world, "toolu_1");
-    // The result of this call was lost, and the report that the next one begins.
-    asks(&mut world, "Bash", None);
-    let second = asks(&mut world, "Bash", None);
-    let mut result = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
-    (result.tool, result.digest, result.call) =
-        (Some("Bash".into()), Some(7), Some("toolu_2".into()));
-    world.send(result);
-    let open: Vec<Option<RequestId>> =
-        world.session("s1").waits.iter().map(|wait| wait.request).collect();
-    assert!(!open.contains(&Some(second)) && open.len() == 1, "{open:?}");
 }
 
 // a call that was denied runs no more, so that the same call right after is proved by its own result.
