@@ -10,8 +10,8 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Action, Awake, Effect, Failure, HookEvent, HookKind, LastWords, Moment, SessionState,
-    StartSource, Subject,
+    Action, Awake, Effect, Failure, HookEvent, HookKind, Moment, PaneState, Proof, Screen,
+    SessionState, StartSource, Subject,
 };
 
 use crate::effects::Effects;
@@ -254,7 +254,7 @@ impl State {
     pub(crate) fn judge_probe(
         &mut self,
         session: &mut Session,
-        words: Option<&LastWords>,
+        proof: &Proof,
         at: Moment,
         fx: &mut Effects,
     ) {
@@ -262,6 +262,7 @@ impl State {
             return;
         }
         let Some(quota) = *session.quota else { return };
+        let words = proof.last_words.as_ref();
         if let Some(failure) = words.and_then(|words| words.failure.as_ref()) {
             self.note_failure(session, failure, at, fx);
         } else if let Turn::Closed { at: failed } = *session.turn
@@ -271,6 +272,9 @@ impl State {
             _ = session.quota.end();
             let saw = "the agent has written more after the error; no hook reported it";
             return fx.decide(session, "S1-21", saw, "the wait is over");
+        }
+        if is_dialog_open(&proof.pane) {
+            return fx.decide(session, "S1-22", "a dialog is open", "no probe: it is tried again");
         }
         let is_dated = session.quota.is_some_and(|now| now.resets_ms != quota.resets_ms);
         if !is_dated {
@@ -296,6 +300,22 @@ impl State {
         session.quota.count_probe(until);
         fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
         self.wake(session, words(quota.waited_for), fx);
+    }
+}
+
+/// Whether somebody opened a dialog in the client, of which no hook reports.
+fn is_dialog_open(pane: &PaneState) -> bool {
+    let PaneState::Client { screen: Some(screen), .. } = pane else { return false };
+    match screen {
+        Screen::Permission | Screen::Question | Screen::Plan | Screen::Dialog | Screen::Trust => {
+            true
+        }
+        Screen::Prompt
+        | Screen::Error
+        | Screen::Working
+        | Screen::Retry
+        | Screen::Shell
+        | Screen::Suspended => false,
     }
 }
 

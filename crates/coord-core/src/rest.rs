@@ -80,7 +80,7 @@ impl State {
         let mut session = self.take(intent.session)?;
         session.rest.end_look();
         if session.quota.is_some() {
-            self.judge_probe(&mut session, proof.last_words.as_ref(), at, fx);
+            self.judge_probe(&mut session, proof, at, fx);
         } else {
             self.judge_rest(&mut session, proof, at, fx);
         }

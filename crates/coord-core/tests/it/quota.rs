@@ -4,8 +4,8 @@ use crate::crashes::{PID, at_rest, living, unattended};
 use crate::world::{PROMPT, STOP, World};
 
 use coord_model::{
-    Action, Command, Effect, Event, Failure, HookKind, Intent, LastWords, Outcome, Proof,
-    RegistryStatus, SessionState, StartSource,
+    Action, Command, Effect, Event, Failure, HookKind, Input, Intent, LastWords, Outcome,
+    PaneState, Proof, RegistryStatus, Screen, SessionState, StartSource,
 };
 
 /// The delays of the probes with what each session adds of its own, minutes.
@@ -164,6 +164,23 @@ fn a_reset_that_the_look_finds_is_waited_for() {
     world.pass(2.9 * 3_600.0);
     assert_eq!(asked_for(&mut world), (vec![], vec![]));
     assert!(probed_after(&mut world) < 20.0);
+}
+
+// S1-22: somebody opened a dialog that no hook reports; it is tried again once that is closed.
+#[test]
+fn a_session_with_an_open_dialog_is_not_woken_before_that_is_closed() {
+    let mut world = unattended();
+    limited(&mut world);
+    let look = looked_at(&mut world);
+    let screen = Some(Screen::Dialog);
+    let pane = PaneState::Client { screen, input: Input::Unreadable, signature: None };
+    let proof = Box::new(Proof { pane, ..living(&world) });
+    world.take(&Event::Proved { session_id: String::new(), intent: look, proof });
+    assert_eq!(asked_for(&mut world).1, []);
+    world.pass(61.0);
+    let again = asked_for(&mut world).0[0];
+    answer(&mut world, again, None);
+    assert_eq!(asked_for(&mut world).1.len(), 1);
 }
 
 // H-06, S1-22: a person held the session while it was looked at; an answer that never comes is asked for again.
