@@ -192,6 +192,8 @@ fn g1_g10_killed_while_it_snapshots_and_prunes_it_loses_no_session() {
             cut += u64::from(home.paths().state.join("snapshot.tmp").exists());
         }
     }
+    // On a busy machine all of them may have been killed before they pruned.
+    assert!(!Coordinator::start(&home).end_within(PATIENCE));
     println!("{}, {cut} snapshots cut", numbers(&outcomes, killed));
     println!("the first end, not killed, took {whole:?}");
     check_ends(&outcomes);
