@@ -12,7 +12,7 @@ mod program;
 pub(crate) mod servers;
 mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;

@@ -124,16 +124,9 @@ impl World {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Writes a script with another process. A process that this test starts at the same time would hold
-    /// the file open for writing, and it could then not be executed.
     fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
-        let mut write = command();
-        write.args(["sh", "-c", "cat > \"$1\"; chmod 700 \"$1\"", "sh"]).arg(&path);
-        let mut writer = write.stdin(Stdio::piped()).spawn().unwrap();
-        let text = format!("#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n{text}\n");
-        writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        assert!(writer.wait().unwrap().success());
+        crate::tmux::tests::script(&path, text);
         path
     }
 

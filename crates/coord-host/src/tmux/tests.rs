@@ -180,10 +180,17 @@ fn counting(dir: &Path) -> (PathBuf, PathBuf) {
     (program, count)
 }
 
-fn script(path: &Path, text: &str) {
-    std::fs::write(path, format!("#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n{text}\n"))
-        .unwrap();
-    set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+/// Writes a script with another process. A process that another test starts at the same time would hold the file open
+/// for writing, and it could then not be executed.
+pub(crate) fn script(path: &Path, text: &str) {
+    let text = format!("#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n{text}\n");
+    let written = Command::new("/usr/bin/env")
+        .args(["-i", "PATH=/usr/local/bin:/usr/bin:/bin", "sh", "-c"])
+        .args(["printf %s \"$2\" > \"$1\" && chmod 700 \"$1\"", "sh"])
+        .arg(path)
+        .arg(text)
+        .status();
+    assert!(written.unwrap().success());
 }
 
 /// An adapter, and the file that has a line for each process which it started.
