@@ -157,9 +157,9 @@ impl World {
     #[track_caller]
     fn client(&self) -> ProcessRef {
         let client = self.client_with("%0", "\u{1b}[7m ", "exec cat");
-        until("cat", || {
-            let name = std::fs::read_to_string(format!("/proc/{}/comm", client.pid)).unwrap();
-            (name == "cat\n").then_some(())
+        until("cat, which waits for input", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", client.pid)).unwrap();
+            stat.contains("(cat) S ").then_some(())
         });
         self.register(client, &self.session, "idle");
         client
