@@ -10,8 +10,8 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Action, Awake, Effect, Failure, HookEvent, HookKind, Moment, PaneState, Proof, Screen,
-    SessionState, StartSource, Subject,
+    Awake, Effect, Failure, HookEvent, HookKind, Moment, PaneState, Proof, Screen, SessionState,
+    StartSource,
 };
 
 use crate::effects::Effects;
@@ -20,7 +20,6 @@ use crate::records::{
     Flag, QuotaWait, ResetSource, Session, Source, State, Turn, WaitedFor, WakeDecision,
 };
 
-use crate::recovery;
 use crate::wake;
 
 /// Delay after which something that holds back a probe is checked again, in milliseconds.
@@ -228,29 +227,15 @@ impl State {
             let latest = at.awake.plus_ms(limits.probe_delay_max_ms);
             session.quota.put_off(hold.until.max(later).min(latest));
             fx.decide(session, "H-06", &saw, "no probe: the session is held");
-        } else if self.look_at_end(session, fx) {
-            // If nobody answers, the look is repeated then.
+        } else if self.look_at_last_words(session, fx) {
+            // Hooks may have been lost since the limit was met. Without an answer, the look is repeated.
             session.quota.put_off(later);
         } else {
             self.send_probe(session, quota, at, fx);
         }
     }
 
-    /// Requests a look at the end of the conversation, on which a probe is decided: hooks may have been lost since the
-    /// limit was met. Returns false if it cannot be looked at.
-    fn look_at_end(&mut self, session: &mut Session, fx: &mut Effects) -> bool {
-        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else {
-            return false;
-        };
-        let Some(subject) = recovery::subject(session, harness, true) else { return false };
-        let number = self.header.machine.next_number();
-        session.rest.begin_look(number);
-        let subject = Subject { reads_last_words: true, ..subject };
-        fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
-        true
-    }
-
-    /// Applies that look: if the conversation has gone on after its error, there is nothing to wait for.
+    /// Decides on a look whether to probe. If the conversation has gone on after its error, there is nothing to wait for.
     pub(crate) fn judge_probe(
         &mut self,
         session: &mut Session,
@@ -274,7 +259,12 @@ impl State {
             return fx.decide(session, "S1-21", saw, "the wait is over");
         }
         if is_dialog_open(&proof.pane) {
-            return fx.decide(session, "S1-22", "a dialog is open", "no probe: it is tried again");
+            return fx.decide(
+                session,
+                "S1-22",
+                "a dialog is open",
+                "no probe; checked again in a minute",
+            );
         }
         let is_dated = session.quota.is_some_and(|now| now.resets_ms != quota.resets_ms);
         if !is_dated {
@@ -303,7 +293,7 @@ impl State {
     }
 }
 
-/// Whether somebody opened a dialog in the client, of which no hook reports.
+/// Whether the client shows a dialog. No hook reports one of its own.
 fn is_dialog_open(pane: &PaneState) -> bool {
     let PaneState::Client { screen: Some(screen), .. } = pane else { return false };
     match screen {

@@ -56,13 +56,20 @@ impl State {
             return;
         }
         session.rest.note_seen();
-        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        self.look_at_last_words(session, fx);
+    }
+
+    /// Requests a proof of G4, with the end of the conversation. Returns false if it is not known where to look.
+    pub(crate) fn look_at_last_words(&mut self, session: &mut Session, fx: &mut Effects) -> bool {
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else {
+            return false;
+        };
+        let Some(subject) = recovery::subject(session, harness, true) else { return false };
         let number = self.header.machine.next_number();
-        if let Some(subject) = recovery::subject(session, harness, true) {
-            session.rest.begin_look(number);
-            let subject = coord_model::Subject { reads_last_words: true, ..subject };
-            fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
-        }
+        session.rest.begin_look(number);
+        let subject = coord_model::Subject { reads_last_words: true, ..subject };
+        fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
+        true
     }
 
     /// Applies the answer to that look: the proof of G4, with the end of the conversation.

@@ -84,7 +84,7 @@ struct Known {
     pane: Listed,
     /// Whether more output may have followed: tmux reports the time of a pane's output only to the second.
     may_have_more: bool,
-    /// Whether there was output since the look before. There probably is more by the next one.
+    /// Whether there was output since the look before. More is likely by the next one.
     is_changing: bool,
     seen: PaneFound,
 }
