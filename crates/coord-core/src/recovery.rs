@@ -16,7 +16,6 @@ mod outcome;
 mod resumed;
 mod verdict;
 
-pub(crate) use attempt::{intent, subject};
 pub(crate) use guards::{Stop, Then};
 pub(crate) use opening::Wish;
 pub use resumed::PlacedResume;

@@ -8,14 +8,12 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Action, Awake, Decimal, Delay, Input, Intent, LastWords, Moment, Outcome, PaneState, Proof,
-    Question, RestLimits, Screen, SessionKey, SessionState,
+    Awake, Decimal, Delay, Input, Intent, LastWords, Moment, Outcome, PaneState, Proof, Question,
+    RestLimits, Screen, SessionKey, SessionState,
 };
 
 use crate::effects::Effects;
 use crate::records::{BudgetDecision, Flag, Limits, NEVER, Session, State, Turn, WakeDecision};
-use crate::recovery;
-
 use crate::wake;
 
 /// A decision to tell the session something.
@@ -57,19 +55,6 @@ impl State {
         }
         session.rest.note_seen();
         self.look_at_last_words(session, fx);
-    }
-
-    /// Requests a proof of G4, with the end of the conversation. Returns false if it is not known where to look.
-    pub(crate) fn look_at_last_words(&mut self, session: &mut Session, fx: &mut Effects) -> bool {
-        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else {
-            return false;
-        };
-        let Some(subject) = recovery::subject(session, harness, true) else { return false };
-        let number = self.header.machine.next_number();
-        session.rest.begin_look(number);
-        let subject = coord_model::Subject { reads_last_words: true, ..subject };
-        fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
-        true
     }
 
     /// Applies the answer to that look: the proof of G4, with the end of the conversation.

@@ -417,7 +417,7 @@ impl Simulation {
     }
 
     /// Whether a tmux server has the terminal of its owner: a client may have started before the server came back.
-    fn has_pane(&self, session: &Session) -> bool {
+    pub(crate) fn has_pane(&self, session: &Session) -> bool {
         let machine = self.machine.get();
         let owner = session.owner.as_ref().map(|owner| owner.id.process);
         let process = owner.and_then(|owner| machine.processes.get(&owner.pid));

@@ -90,9 +90,9 @@ impl Simulation {
         let hung_at = self.machine.get().hung_at(process);
         let hangs_for = hung_at.map_or(0, |at| self.now().mono_ns.saturating_sub(at));
         let has_said = life.since + UNSEEN < self.time.saturating_sub(hangs_for);
-        // No hook opens a compaction by hand, nor a dialog of the client's own, so only a registry tells of them.
-        let is_quiet = life.is_compacting || life.truth == Truth::AwaitingInput;
-        let is_untold = is_quiet && !self.has_sure_registry();
+        // No hook opens a compaction by hand, so only a registry tells of it. Of a dialog of the client's own, its pane does.
+        let is_unseen = life.truth == Truth::AwaitingInput && !self.has_pane(session);
+        let is_untold = (life.is_compacting || is_unseen) && !self.has_sure_registry();
         let is_sure = is_known && has_said && !is_untold;
         if life.truth != Truth::Quota && is_sure && self.is_told_all() {
             let truth = life.truth;

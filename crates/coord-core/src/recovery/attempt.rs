@@ -431,6 +431,19 @@ impl State {
         };
         self.stop(session, stop, at, fx);
     }
+
+    /// Requests a proof of G4, with the end of the conversation. Returns false if it is not known where to look.
+    pub(crate) fn look_at_last_words(&mut self, session: &mut Session, fx: &mut Effects) -> bool {
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else {
+            return false;
+        };
+        let Some(subject) = subject(session, harness, true) else { return false };
+        let number = self.header.machine.next_number();
+        session.rest.begin_look(number);
+        let subject = Subject { reads_last_words: true, ..subject };
+        fx.act(Action::Prove { intent: intent(session, number), subject });
+        true
+    }
 }
 
 /// Whether a record has a recovery, or may get one.
@@ -458,11 +471,11 @@ fn is_taken_over(session: &Session, pending: &Pending) -> bool {
     }
 }
 
-pub(crate) fn intent(session: &Session, number: u64) -> Intent {
+pub(super) fn intent(session: &Session, number: u64) -> Intent {
     Intent { session: session.key, number }
 }
 
-pub(crate) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Option<Subject> {
+pub(super) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Option<Subject> {
     let launch = session.launch.as_ref()?;
     let pending = session.recovery.pending.as_ref();
     Some(Subject {
