@@ -148,7 +148,7 @@ impl Drop for Servers {
 mod tests {
     use super::*;
     use crate::tmux::tests as real;
-    use coord_model::{Look, PaneFound, TmuxPane};
+    use coord_model::{Look, PaneFound, PaneProof, TmuxPane};
     use mio::{Events, Poll, Token, Waker};
     use std::sync::Arc;
 
@@ -180,18 +180,24 @@ mod tests {
     // The thread is woken once for all captures that are requested together.
     #[test]
     fn requests_for_one_server_cost_one_process() {
+        const MANY: u64 = 5_000;
         let server = real::Server::new("exec cat");
         let (tmux, count) = real::counted(&server);
         let process = server.first("%0");
-        let wishes = (0..200).map(|n| {
+        let wish = |n| {
             let process = ProcessRef { pid: process.pid, start_time: process.start_time + n };
-            server.wish(process, "%0", Look::Sweep)
-        });
+            // Each of them alone would be reason enough to ask the server.
+            let proof = Some(PaneProof { pane_pid: process.pid, tty: 1 });
+            PaneWish { proof, ..server.wish(process, "%0", Look::Sweep) }
+        };
         let (mut poll, mut servers) = servers(tmux);
-        servers.look_at(wishes.collect());
-        let found = (0..200).map(|_| next(&mut poll, &servers).pane);
+        // From here on its thread waits, and would take the first of many requests at once.
+        servers.look_at(vec![wish(0)]);
+        next(&mut poll, &servers);
+        servers.look_at((0..MANY).map(wish).collect());
+        let found = (0..MANY).map(|_| next(&mut poll, &servers).pane);
         assert_eq!(found.filter(|pane| matches!(pane, PaneFound::Found(_))).count(), 1);
-        assert_eq!(real::starts(&count), 1);
+        assert_eq!(real::starts(&count), 2);
     }
 
     // H-32, R-10: a server that is stopped does not delay captures on the others.
