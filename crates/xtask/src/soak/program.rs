@@ -10,14 +10,16 @@ use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 /// The words of cargo that build and run the simulation.
-const SIMULATION: [&str; 7] =
-    ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
+const SIMULATION: [&str; 8] =
+    ["run", "--quiet", "--profile", "soak", "--package", "coord-sim", "--bin", "coord-sim"];
+/// It runs where it is built.
+const FOR_THIS_MACHINE: (&str, &str) = ("RUSTFLAGS", "-C target-cpu=native");
 
 /// The fuzzer, built with coverage, for some minutes.
 pub(super) fn fuzz(minutes: u64) -> anyhow::Result<Report> {
     let seed = ledger::fresh("fuzz", 1)?;
     let words = format!("fuzz-guided --minutes {minutes} --seed {seed} -- -print_final_stats=1");
-    let (output, text) = cargo(words.split(' '))?;
+    let (output, text) = output(&mut cargo(words.split(' ')))?;
     let mut report = if output.status.success() {
         Report::default()
     } else {
@@ -66,7 +68,9 @@ pub(super) fn lives<R: DeserializeOwned>(
     report: impl Fn(R, u64) -> Report,
 ) -> anyhow::Result<Report> {
     let again = |words: &str| format!("cargo {} -- {words}", SIMULATION.join(" "));
-    let (output, text) = cargo(SIMULATION.into_iter().chain(["--"]).chain(words.split(' ')))?;
+    let mut command = cargo(SIMULATION.into_iter().chain(["--"]).chain(words.split(' ')));
+    command.env(FOR_THIS_MACHINE.0, FOR_THIS_MACHINE.1);
+    let (output, text) = output(&mut command)?;
     let Some(ran) = text.lines().find_map(|line| serde_json::from_str::<R>(line).ok()) else {
         show_end(&text);
         return Ok(Report::failed(format!("coord-sim: {}", output.status), again(words)));
@@ -137,10 +141,16 @@ impl Ran {
     }
 }
 
-/// Runs cargo with these words; also what it printed.
-fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> anyhow::Result<(Output, String)> {
-    let output = Command::new(env!("CARGO")).args(words).current_dir(root()).output();
-    let output = output.context("cargo")?;
+/// Cargo with these words.
+fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// Runs it; also what it printed.
+fn output(command: &mut Command) -> anyhow::Result<(Output, String)> {
+    let output = command.output().context("cargo")?;
     let text = [output.stdout.as_slice(), &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok((output, text))
