@@ -93,12 +93,12 @@ pub(crate) fn apply(
     match &event.kind {
         HookKind::PermissionRequest => {
             if session.kind != Some(Kind::Headless) || hidden_ms.is_some() {
-                let call = take_call(session, event);
+                let call = take_call(session, event, stamp.mono_ns);
                 let hidden_until = hidden_ms.map(|ms| at.awake.plus_ms(ms));
-                open(session, event, (call, hidden_until), at);
+                open(session, event, (call, hidden_until), (stamp, at));
             }
         }
-        HookKind::Notification(kind) => on_notification(session, event, kind, at),
+        HookKind::Notification(kind) => on_notification(session, event, kind, (stamp, at)),
         // Two identical requests are two prompts, which are answered one after the other (U-01). No hook reports that
         // one was denied, so the prompt of the very call goes first.
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
@@ -128,11 +128,15 @@ pub(crate) fn apply(
         HookKind::SessionStart(StartSource::Compact)
         | HookKind::StatusLine(_)
         | HookKind::Other(_) => (),
-        // Its request may have been faster.
+        // Its request may have been faster on its way.
         HookKind::Tool(ToolPhase::Before) => {
-            let is_it = |wait: &Wait| wait.call.is_none() && is_call(wait, event);
-            if session.waits.iter().any(is_it) {
-                let call = take_call(session, event);
+            let is_it = |wait: &Wait| {
+                wait.call.is_none() && stamp.mono_ns <= wait.mono_ns && is_call(wait, event)
+            };
+            if let Some(asked_ns) =
+                session.waits.iter().find(|one| is_it(one)).map(|one| one.mono_ns)
+            {
+                let call = take_call(session, event, asked_ns);
                 session.waits.name_call(call, is_it);
             }
         }
@@ -159,17 +163,19 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
-/// The client's id of the call that a request of the main thread is about: the one that no prompt was about. Where there
-/// are several with the same input, nobody knows which: a request may have been lost, or comes late. A question that is
-/// asked again while its prompt is open is the same one: its hook is registered twice.
-fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
+/// The client's id of the call that a request of the main thread is about, which was emitted at `asked_ns`: the one that
+/// had begun, since the client waits for the hook of that before it asks (measured), and that no prompt was about. Where
+/// there are several with the same input, nobody knows which: a request may have been lost, or comes late. A question that
+/// is asked again while its prompt is open is the same one: its hook is registered twice.
+fn take_call(session: &mut Session, event: &HookEvent, asked_ns: u64) -> Option<String> {
     if event.agent.is_some() {
         return None;
     }
     let is_input = kind_of(event) == WaitKind::Input;
     let call = session.under_way.ask_about(|one: &UnderWay| {
         let is_same = is_input || (event.digest.is_some() && one.digest == event.digest);
-        is_same && !one.is_asked && event.tool.as_ref() == Some(&one.tool)
+        let has_begun = one.mono_ns <= asked_ns;
+        is_same && has_begun && !one.is_asked && event.tool.as_ref() == Some(&one.tool)
     });
     call.or_else(|| {
         let is_same = |wait: &&Wait| wait.digest == event.digest && is_call(wait, event);
@@ -190,12 +196,12 @@ fn open(
     session: &mut Session,
     event: &HookEvent,
     (call, hidden_until): (Option<String>, Option<Awake>),
-    at: Moment,
+    (stamp, since): (Stamp, Moment),
 ) {
     let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
     let tool = event.tool.clone().unwrap_or_default();
-    let request = Some(RequestId(event.id));
-    let wait = Wait { agent, tool, digest, kind, call, request, since: at, hidden_until };
+    let (request, mono_ns) = (Some(RequestId(event.id)), stamp.mono_ns);
+    let wait = Wait { agent, tool, digest, kind, call, request, since, mono_ns, hidden_until };
     open_unless_over(session, event, wait);
 }
 
@@ -211,7 +217,12 @@ fn open_unless_over(session: &mut Session, event: &HookEvent, wait: Wait) {
 
 /// Applies a notification. It comes six seconds late and names no tool, so it counts only if the request
 /// itself was lost.
-fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Moment) {
+fn on_notification(
+    session: &mut Session,
+    event: &HookEvent,
+    kind: &str,
+    (stamp, at): (Stamp, Moment),
+) {
     let asked = match kind {
         "permission_prompt" => WaitKind::Permission,
         "agent_needs_input" => WaitKind::Input,
@@ -233,6 +244,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
             call: None,
             request,
             since,
+            mono_ns: stamp.mono_ns,
             hidden_until: None,
         };
         open_unless_over(session, event, wait);

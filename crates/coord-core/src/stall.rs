@@ -13,10 +13,10 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
-use crate::records::{Activity, PaneFact, Session, State, Turn, UnderWay};
+use crate::records::{Activity, PaneFact, Session, Stamp, State, Turn, UnderWay};
 
 /// Notes that a hook reported change, and which tools run.
-pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
+pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, stamp: Stamp, at: Moment) {
     session.stall.note_change(at);
     if event.agent.is_some() {
         return;
@@ -30,8 +30,9 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
             let tool = event.tool.clone().unwrap_or_default();
             let (since, digest, call) = (Some(at), event.digest, event.call.clone());
-            let is_asked = false;
-            session.under_way.begin(UnderWay { activity, tool, since, digest, call, is_asked });
+            let (mono_ns, is_asked) = (stamp.mono_ns, false);
+            let call = UnderWay { activity, tool, since, digest, call, mono_ns, is_asked };
+            session.under_way.begin(call);
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
             session.under_way.end(event.call.as_ref(), event.digest);

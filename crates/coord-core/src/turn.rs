@@ -59,7 +59,7 @@ pub(crate) fn apply(
         return false;
     }
     session.sign = at.awake;
-    stall::on_hook(session, event, at);
+    stall::on_hook(session, event, stamp, at);
     session.rest.on_hook(event);
     let before = fusion::by_hooks(session);
     permission::apply(session, event, stamp, (at, hidden_ms));

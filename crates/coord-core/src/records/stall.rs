@@ -87,6 +87,9 @@ pub struct UnderWay {
     /// The client's id of the call; none if no event named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// When its hook was emitted, CLOCK_MONOTONIC nanoseconds.
+    #[serde(default)]
+    pub mono_ns: u64,
     /// Whether a prompt was about it. Each call is asked about once, and no hook reports the end of one that was refused
     /// at its terminal (measured), so the next prompt for the same input is about another.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
@@ -160,6 +163,6 @@ impl Protected<Vec<UnderWay>> {
 
 clocks!(struct Stall { digest, since, at, count } until {});
 
-clocks!(struct UnderWay { activity, tool, since, digest, call, is_asked } until {});
+clocks!(struct UnderWay { activity, tool, since, digest, call, mono_ns, is_asked } until {});
 
 clocks!(none in Activity);

@@ -35,6 +35,9 @@ pub struct Wait {
     pub request: Option<RequestId>,
     /// Since when.
     pub since: Moment,
+    /// When the hook that reported it was emitted, CLOCK_MONOTONIC nanoseconds.
+    #[serde(default)]
+    pub mono_ns: u64,
     /// Until when its hook may wait although the client shows no dialog meanwhile (H-38); none for a prompt whose
     /// dialog is on the screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,8 +96,8 @@ impl Protected<Vec<Wait>> {
     pub(crate) fn open(&mut self, wait: Wait) {
         let notified = |one: &&mut Wait| one.tool.is_empty() && one.agent == wait.agent;
         if let Some(one) = self.0.iter_mut().find(notified) {
-            (one.tool, one.digest, one.kind, one.call) =
-                (wait.tool, wait.digest, wait.kind, wait.call);
+            (one.tool, one.digest, one.kind, one.call, one.mono_ns) =
+                (wait.tool, wait.digest, wait.kind, wait.call, wait.mono_ns);
         } else if self.0.len() < WAITS_MAX {
             self.0.push(wait);
         }
@@ -206,7 +209,7 @@ impl Protected<Vec<Over>> {
     }
 }
 
-clocks!(struct Wait { agent, tool, digest, kind, call, request, since } until { hidden_until });
+clocks!(struct Wait { agent, tool, digest, kind, call, request, since, mono_ns } until { hidden_until });
 
 clocks!(struct HiddenWaits { since, spent_ms } until {});
 

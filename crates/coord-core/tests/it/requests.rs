@@ -7,7 +7,7 @@ mod calls;
 
 use coord_core::NotAnswerable;
 use coord_model::{
-    ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NeedKind,
+    ChannelClass, Command, Decided, Effect, Event, HookEvent, HookKind, Kind, MarkChange, NeedKind,
     NoticeKind, NoticeSettings, PlanMode, ProcessRef, Provenance, Registry, RegistryEntry,
     RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey, SessionState, Settings,
     TellAct, ToolPhase, Verdict, Whom,
@@ -31,10 +31,17 @@ fn asked() -> (World, RequestId) {
 }
 
 fn begins(world: &mut World, call: &str) {
-    let mut event = world.event("s1", PID, HookKind::Tool(ToolPhase::Before), 0.0);
-    (event.tool, event.digest, event.call) = (Some("Bash".into()), Some(7), Some(call.into()));
+    let event = reports(world, HookKind::Tool(ToolPhase::Before), Some(call));
     world.send(event);
+}
+
+/// What a hook reports of a call whose input is always the same. It does not arrive yet.
+fn reports(world: &mut World, kind: HookKind, call: Option<&str>) -> HookEvent {
+    let mut event = world.event("s1", PID, kind, 0.0);
+    (event.tool, event.digest, event.call) =
+        (Some("Bash".into()), Some(7), call.map(ToOwned::to_owned));
     world.seconds += 0.001;
+    event
 }
 
 fn asks(world: &mut World, tool: &str, agent: Option<&str>) -> RequestId {

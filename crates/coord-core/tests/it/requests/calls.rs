@@ -2,7 +2,7 @@
 
 use coord_model::{HookKind, RegistryStatus, RequestId, Settings, ToolPhase};
 
-use super::{CALL, asked, asks, asks_with, begins};
+use super::{CALL, asked, asks, asks_with, begins, reports};
 use crate::crashes::{PID, in_a_turn};
 use crate::world::{World, settings};
 
@@ -96,11 +96,44 @@ fn a_04_of_identical_calls_none_is_taken_for_that_of_a_request() {
     assert_ne!(requests[0], requests[1]);
     begins(&mut world, "toolu_3");
     assert_eq!(calls(&world), [None, None]);
-    // A call whose own hook was slower than its request's.
-    let mut world = in_a_turn();
-    asks(&mut world, "Bash", None);
-    begins(&mut world, "toolu_3");
-    assert_eq!(calls(&world), [Some("toolu_3".into())]);
+}
+
+// the client waits for the hook of a call before it asks. So a request is about none that begins later, in
+// whatever order both arrive, and a result ends the prompt of its own call.
+#[test]
+fn a_04_a_request_is_about_a_call_that_had_begun() {
+    const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
+    // What arrives, in this order: the first call, its request, the second call, its request. Then the result of the
+    // second, whose own prompt is over.
+    let orders: [(&[usize], &[Option<&str>]); 6] = [
+        (&[0, 1, 2, 3], &[Some("toolu_1")]),
+        (&[2, 0, 1, 3], &[Some("toolu_1")]),
+        (&[1, 3, 0, 2], &[Some("toolu_1")]),
+        (&[1, 3, 2, 0], &[Some("toolu_1")]),
+        // The first call's own hook was lost.
+        (&[1, 2, 3], &[None]),
+        (&[1, 3, 2], &[None]),
+    ];
+    for (order, left) in orders {
+        let mut world = in_a_turn();
+        world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+        let events = [
+            reports(&mut world, BEFORE, Some("toolu_1")),
+            reports(&mut world, HookKind::PermissionRequest, None),
+            reports(&mut world, BEFORE, Some("toolu_2")),
+            reports(&mut world, HookKind::PermissionRequest, None),
+        ];
+        for place in order {
+            world.send(events[*place].clone());
+        }
+        let result = reports(&mut world, HookKind::Tool(ToolPhase::After), Some("toolu_2"));
+        world.send(result);
+        let waits = &world.session("s1").waits;
+        let open: Vec<(Option<RequestId>, Option<&str>)> =
+            waits.iter().map(|wait| (wait.request, wait.call.as_deref())).collect();
+        let first = Some(RequestId(events[1].id));
+        assert_eq!(open, left.iter().map(|call| (first, *call)).collect::<Vec<_>>(), "{order:?}");
+    }
 }
 
 // no hook reports that a call was denied. The next one with the same input is another call.
