@@ -64,6 +64,11 @@ impl State {
             return self.take_over(owner, entry, at, fx);
         }
         let Some(mut session) = self.take(key) else { return Vec::new() };
+        if let Registry::Present(entry) = found
+            && entry.session_id == session.session_id
+        {
+            session.note_return(entry.changed_ms);
+        }
         if after_death {
             death::judge(&mut session, found, at, fx);
         } else if session.may_live() || !was_judged(&session) {

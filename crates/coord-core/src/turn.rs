@@ -75,6 +75,10 @@ pub(crate) fn apply(
         }
         open_if_closed(session, event, at);
     }
+    let is_notified = event.agent.is_none() && matches!(event.kind, HookKind::Notification(_));
+    if is_notified && event.is_proved() && event.session_id == session.session_id {
+        session.note_return(stamp.wall_ms);
+    }
     if fusion::by_hooks(session) != before || event.kind == HookKind::PermissionRequest {
         session.edge_at = at;
     }

@@ -230,6 +230,9 @@ fn is_zero(n: &u32) -> bool {
 /// Maximum number of former owners, and of previous ids, per record.
 const FORMER_MAX: usize = 16;
 
+/// How long hooks of a SessionEnd can run, in milliseconds: 1.5 s, or as long as an entry's `timeout` says, up to this.
+const END_HOOKS_MS: u64 = 60_000;
+
 impl Session {
     /// A record that has no facts yet.
     pub(crate) fn begin(key: SessionKey, session_id: &str, at: Moment) -> Self {
@@ -439,6 +442,16 @@ impl Session {
     pub(crate) fn follow_registry(&mut self, session_id: &str) {
         if self.session_id != session_id {
             self.follow(session_id);
+        }
+    }
+
+    /// Its client did something in this conversation at `wall_ms`, milliseconds since 1970. If that is longer after the
+    /// conversation was cleared than the hooks of that end can run, the client has returned to it.
+    pub(crate) fn note_return(&mut self, wall_ms: u64) {
+        let ended_ms = self.edge.map(|edge| edge.wall_ms.saturating_add(END_HOOKS_MS));
+        let is_later = ended_ms.is_some_and(|ended_ms| ended_ms <= wall_ms);
+        if self.left == Some(EndReason::Clear) && is_later {
+            self.left = None;
         }
     }
 

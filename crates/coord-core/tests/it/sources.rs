@@ -371,6 +371,27 @@ fn r_07_a_cleared_session_is_not_stopped() {
     assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
+// a client returns to a conversation that it had cleared, and the hook of that is lost. What happens in that
+// conversation later than the hooks of its end can run shows it.
+#[test]
+fn r_07_a_client_returns_to_a_conversation_that_it_had_cleared() {
+    let shown_by: [fn(&mut World); 2] = [
+        |world| world.says("s1", 100, RegistryStatus::Idle),
+        |world| world.hook("s1", 100, HookKind::Notification("idle_prompt".into())),
+    ];
+    for show in shown_by {
+        for (later, word) in [(59.0, SessionState::Stopped), (61.0, SessionState::Crashed)] {
+            let mut world = World::new();
+            world.open("s1", 100, Kind::Interactive);
+            world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+            world.pass(later);
+            show(&mut world);
+            world.die(100, crate::world::present("s1"));
+            assert_eq!(world.state_of("s1"), word, "{later}");
+        }
+    }
+}
+
 // R-07, H-05: what was spooled meanwhile says that the next conversation had begun.
 #[test]
 fn r_07_a_conversation_after_the_cleared_one_may_crash() {
