@@ -311,6 +311,12 @@ impl Harness {
         fs::remove_file(self.entry()).unwrap();
     }
 
+    /// `kill -STOP`.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        pidfd_send_signal(&self.pidfd, Signal::STOP).unwrap();
+    }
+
     /// `kill -9`, and waits for its end.
     #[track_caller]
     pub(crate) fn kill(self) {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use coord_tests::coord::Coordinator;
+use coord_model::SessionState;
+use coord_tests::coord::{Coordinator, session_when};
 use coord_tests::home::Home;
 use coord_tests::wait::wait_until;
 use rustix::process::Signal;
@@ -186,7 +187,11 @@ fn restarts(browser: &str) {
 
 /// A session in a project of its own, with an open turn.
 fn working(tmux: &Tmux<'_>, name: &str) -> (Harness, Value) {
-    let mut harness = Harness::in_tmux(tmux, &format!("session-{name}"));
+    let harness = Harness::in_tmux(tmux, &format!("session-{name}"));
+    begin_turn(harness, name)
+}
+
+fn begin_turn(mut harness: Harness, name: &str) -> (Harness, Value) {
     harness.register();
     let cwd = format!("/home/dev/{name}");
     let start = json!({"source": "startup", "cwd": cwd});
@@ -206,8 +211,12 @@ fn parser(tmux: &Tmux<'_>) -> Harness {
 fn groups(browser: &str) {
     let home = Home::new();
     let (tmux, _coordinator) = answerable(&home);
-    let (site, _) = working(&tmux, "site");
-    site.kill();
+    // A recovery would not wait for as long as a browser may take. tmux continues what it started itself.
+    let (site, _) = begin_turn(Harness::in_shell(&tmux, "session-site").0, "site");
+    site.stop();
+    session_when(&home, "session-site", "it is suspended", |session| {
+        session.state == SessionState::Suspended
+    });
     let (mut docs, cwd) = working(&tmux, "docs");
     let option = |label: &str, meaning: &str| json!({"label": label, "description": meaning});
     let questions = json!({"questions": [{
@@ -230,6 +239,7 @@ fn groups(browser: &str) {
     }
     let page = Page::acts(&home, &tmux);
     Case::start(&home, "groups", browser, &page.url()).holds();
+    site.kill();
 }
 
 fn many(browser: &str) {
