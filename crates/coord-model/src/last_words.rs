@@ -13,7 +13,8 @@ pub struct LastWords {
     pub question: Option<Question>,
     /// Number of tokens in the newest request, including the answer to it.
     pub context_tokens: Option<u64>,
-    /// When the agent's last message was written, milliseconds since 1970; none if the entry does not say.
+    /// When the agent's last message was written, milliseconds since 1970, also if entries of its user follow; none if
+    /// an API error ends it, or the entry does not say.
     #[serde(default)]
     pub written_ms: Option<u64>,
 }

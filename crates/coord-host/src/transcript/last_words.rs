@@ -34,7 +34,11 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
     let context_tokens = context_tokens(entries());
     let mut spoken = entries().map_while(assistant);
     let Some(newest) = spoken.next() else {
-        return LastWords { context_tokens, ..LastWords::default() };
+        // Its user ran a command since, or the results of tools follow.
+        let mut since = entries().take_while(|entry| !matches!(entry, Entry::Compacted));
+        let newest = since.find_map(assistant).filter(is_models);
+        let written_ms = newest.as_ref().and_then(written_ms);
+        return LastWords { context_tokens, written_ms, ..LastWords::default() };
     };
     if is_error(&newest) {
         let failure = failure(&newest);
@@ -74,6 +78,11 @@ fn assistant(entry: Entry) -> Option<Value> {
         Entry::Assistant(line) => Some(line),
         Entry::Other | Entry::Compacted => None,
     }
+}
+
+/// Whether the model wrote it, and not the client in its place.
+fn is_models(line: &Value) -> bool {
+    !is_error(line) && line.pointer("/message/model").is_none_or(|model| model != SYNTHETIC)
 }
 
 fn is_error(line: &Value) -> bool {
@@ -125,9 +134,6 @@ fn blocks(line: &Value) -> Option<&[Value]> {
 /// Tokens in the newest request and the answer to it (S1-23).
 fn context_tokens(entries: impl Iterator<Item = Entry>) -> Option<u64> {
     let since = entries.take_while(|entry| !matches!(entry, Entry::Compacted));
-    let is_models = |line: &Value| {
-        !is_error(line) && line.pointer("/message/model").is_none_or(|model| model != SYNTHETIC)
-    };
     let usage = since.filter_map(assistant).filter(is_models).find_map(|line| {
         line.pointer("/message/usage").filter(|usage| usage.is_object()).cloned()
     })?;

@@ -89,6 +89,29 @@ fn the_real_clients_lines() {
     }
 }
 
+// S1-21, S1-22: what its user did since hides neither that the agent wrote, nor when. An API error is no message of it,
+// and what the client writes in its place neither.
+#[test]
+fn the_time_of_the_agents_last_message_is_told_behind_its_users_entries() {
+    let at = |mut line: Value, time: &str| {
+        line["timestamp"] = json!(time);
+        line
+    };
+    let said = at(asks(), "2026-11-28T10:00:00Z");
+    let error = at(failed(&json!("rate_limit")), "2026-11-28T10:00:01Z");
+    let synthetic = with(said.clone(), "/message/model", json!("<synthetic>"));
+    let command = at(user(&json!("<bash-input>ls</bash-input>")), "2026-11-28T10:00:02Z");
+    let written = |lines: &[&Value]| {
+        let words = of(&lines.iter().copied().cloned().collect::<Vec<_>>());
+        assert_eq!((words.failure, words.question), (None, None), "it is not the newest entry");
+        words.written_ms
+    };
+    assert_eq!(written(&[&said, &command]), Some(1_795_860_000_000));
+    assert_eq!(written(&[&error, &said, &command]), Some(1_795_860_000_000));
+    assert_eq!(written(&[&said, &error, &command]), None);
+    assert_eq!(written(&[&said, &synthetic, &command]), None);
+}
+
 // H-40: a real message that called a tool, read up to each of its lines.
 #[test]
 fn a_conversation_asks_at_its_end_only() {
