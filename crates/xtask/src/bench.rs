@@ -39,7 +39,7 @@ use crate::{root, say, say_error};
 use anyhow::{Context, bail};
 use coord_tests::netns;
 use programs::Programs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use table::Table;
 
 /// Measure what things cost
@@ -148,7 +148,7 @@ fn enter_namespace() -> anyhow::Result<()> {
 
 /// Parts of the coordinator are measured inside this program, so it is built as the coordinator is.
 fn run_optimised() -> anyhow::Result<ExitCode> {
-    let status = Command::new(env!("CARGO"))
+    let status = crate::cargo()
         .args(["run", "--quiet", "--release", "--package", "xtask", "--target", programs::TARGET])
         .arg("--")
         .args(std::env::args_os().skip(1))

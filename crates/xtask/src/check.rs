@@ -2,7 +2,7 @@
 //!
 //! Decides only what is run. It stops at the first step that fails; `tests/run` is the whole.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -31,7 +31,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
         [("format", vec!["fmt", "--all", "--check"]), ("lints", lint), ("tests", test)]
     {
         let step = Instant::now();
-        let status = Command::new(env!("CARGO")).args(&arguments).current_dir(root()).status();
+        let status = crate::cargo().args(&arguments).current_dir(root()).status();
         let status = status.with_context(|| format!("cannot run cargo {}", arguments.join(" ")))?;
         if !status.success() {
             say(&format!("{name}: failed; again: cargo {}", arguments.join(" ")));

@@ -114,12 +114,12 @@ type Outcomes = (BTreeMap<String, bool>, Vec<String>);
 
 /// Runs the cases, and writes all that they say to `log`.
 fn cases(client: &str, only: &[String], log: &Path) -> anyhow::Result<Outcomes> {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo();
     cargo.args(["build", "--locked", "--workspace"]).current_dir(root());
     if !cargo.status()?.success() {
         bail!("the programs could not be built");
     }
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast", "--package", "coord-tests"]);
     let is_named = |name: &&str| only.is_empty() || only.iter().any(|one| one == name);
     let named: Vec<&str> = PROGRAMS.into_iter().filter(is_named).collect();

@@ -143,7 +143,7 @@ impl Build {
     }
 
     fn cargo(&self, target: &str, what: &[&str]) -> anyhow::Result<()> {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = crate::cargo();
         cargo.args(["build", "--locked", "--quiet", "--target", target, "--target-dir"]);
         cargo.arg(self.directory()).args(what).current_dir(root());
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {

@@ -12,7 +12,7 @@ mod truth;
 
 use clap::{Parser, Subcommand};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Tasks of this repository
 #[derive(Debug, Parser)]
@@ -69,6 +69,19 @@ fn main() -> ExitCode {
 fn root() -> &'static Path {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.ancestors().nth(2).unwrap_or(manifest)
+}
+
+/// Cargo, as a person would call it. What `cargo run` tells this program of its own package would have build scripts
+/// that look at it, such as ring's, run again: here, and the next time without it.
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let bytes = name.as_encoded_bytes();
+        if bytes.starts_with(b"CARGO_PKG_") || bytes.starts_with(b"CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// One line for the person who waits.

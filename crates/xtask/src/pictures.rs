@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The programs in the directory of this one.
 fn build() -> anyhow::Result<()> {
     let packages = ["--package", "coord-cli", "--package", "coord-hook"];
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo();
     let status = cargo.args(["build", "--quiet"]).args(packages).current_dir(root()).status();
     if !status.context("cargo")?.success() {
         bail!("cargo build failed");

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Measure how true the states of real sessions are
 #[derive(Debug, clap::Args)]
@@ -147,7 +147,7 @@ fn read(text: &str) -> serde_json::Result<(Vec<Line>, Vec<Recorded>)> {
 /// Runs the terminal cases, and those that are left alone; whether they passed.
 fn run_cases(quick: bool, file: &Path) -> anyhow::Result<bool> {
     let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = crate::cargo();
         command.args(arguments).current_dir(root()).env("COORD_TRUTH", file);
         // The report has standard output for itself.
         command.stdout(std::io::stderr());

@@ -66,7 +66,7 @@ impl Programs {
 }
 
 fn cargo_build(arguments: &[&str]) -> anyhow::Result<()> {
-    let status = Command::new(env!("CARGO"))
+    let status = crate::cargo()
         .args(["build", "--quiet", "--target", TARGET])
         .args(arguments)
         .current_dir(root())

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::Context as _;
 use coord_model::stamp::rfc3339;
@@ -18,7 +17,7 @@ const SHIPPED: [&str; 3] = ["coord-cli", "coord-hook", "coord-notice"];
 
 /// Writes the list. Its name.
 pub(super) fn make(out: &Path, date: u64) -> anyhow::Result<String> {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo();
     cargo.args(["metadata", "--locked", "--format-version", "1"]);
     cargo.args(["--filter-platform", "x86_64-unknown-linux-musl"]);
     let metadata: Value = serde_json::from_str(&output(cargo.current_dir(root()))?)?;

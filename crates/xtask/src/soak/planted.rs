@@ -170,7 +170,7 @@ impl Copy {
 
     /// Builds the simulation and runs it.
     fn simulate(&self) -> anyhow::Result<Output> {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = crate::cargo();
         cargo.args(["build", "--quiet", "--release", "--package", "coord-sim", "--bin"]);
         cargo.arg("coord-sim").arg("--target-dir").arg(&self.target).current_dir(&self.tree);
         let built = cargo.output().context("cargo")?;

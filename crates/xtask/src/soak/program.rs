@@ -143,7 +143,7 @@ impl Ran {
 
 /// Cargo with these words.
 fn cargo<'a>(words: impl Iterator<Item = &'a str>) -> Command {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(words).current_dir(root());
     command
 }

@@ -4,7 +4,6 @@ use super::ledger::{self, Counts, Seeds};
 use super::{Failure, LINES_SHOWN, Report, show_end};
 use crate::{root, say};
 use anyhow::Context;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Cases of each property in one round.
@@ -12,7 +11,7 @@ const CASES: u64 = 5000;
 
 /// Builds the programs, which the tests run from beside them; a report if that fails.
 fn build() -> anyhow::Result<Option<Report>> {
-    let built = Command::new(env!("CARGO"))
+    let built = crate::cargo()
         .args(["build", "--quiet", "--workspace"])
         .current_dir(root())
         .status()
@@ -27,7 +26,7 @@ pub(super) fn races(n: u64) -> anyhow::Result<Report> {
     if let Some(report) = build()? {
         return Ok(report);
     }
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(["test", "--quiet"]).args(WORDS).args(["--", "--exact", NAME, "--nocapture"]);
     command.env("COORD_TEST_RACES", n.to_string()).current_dir(root());
     let output = command.output().context("cargo")?;
@@ -54,7 +53,7 @@ pub(super) fn relay(records: u64) -> anyhow::Result<Report> {
         return Ok(report);
     }
     let seed = ledger::fresh("relay", 1)?;
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(["test", "--quiet"]).args(WORDS).args(["--", "--exact", NAME, "--nocapture"]);
     let variables = [("COORD_TEST_RECORDS", records), ("COORD_TEST_SEED", seed)];
     command.envs(variables.map(|(name, n)| (name, n.to_string()))).current_dir(root());
@@ -112,7 +111,7 @@ fn rounds(
     while n == 0 || begun.elapsed() < end {
         let value = value(n);
         n += 1;
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = crate::cargo();
         command.args(["test", "--quiet"]).args(tests).args(["--", "--nocapture"]);
         command.env(variable, value.to_string()).current_dir(root());
         let output = command.output().context("cargo")?;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::process::Command;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -169,7 +168,7 @@ struct Report {
 fn simulate() -> anyhow::Result<Report> {
     let seeds = SEEDS.to_string();
     let cargo = ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
-    let output = Command::new(env!("CARGO"))
+    let output = crate::cargo()
         .args(cargo)
         .args(["--", "run", "--json", "--seeds", &seeds])
         .current_dir(root())
