@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 use crate::process::{Finished, Running, run, run_as_orphan};
-use crate::wait::wait_until;
+use crate::wait::{wait_beyond, wait_until};
 use coord_wire::api::Health;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session};
@@ -193,7 +193,19 @@ pub fn session(home: &Home, id: &str) -> Option<Session> {
 /// Waits until `coord inspect --json` shows the session so that `fits` holds.
 #[track_caller]
 pub fn session_when(home: &Home, id: &str, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
-    wait_until(&format!("session {id}: {what}"), || match session(home, id) {
+    session_beyond(Duration::ZERO, home, id, what, fits)
+}
+
+/// The same for what coord itself may take `own` time for.
+#[track_caller]
+pub fn session_beyond(
+    own: Duration,
+    home: &Home,
+    id: &str,
+    what: &str,
+    fits: impl Fn(&Session) -> bool,
+) -> Session {
+    wait_beyond(own, &format!("session {id}: {what}"), || match session(home, id) {
         Some(session) if fits(&session) => Ok(session),
         other => Err(Box::new(other)),
     })

@@ -2,12 +2,14 @@
 //! person gives orders. Decides nothing about what should happen.
 
 use crate::client::program;
-use crate::coord::{Coordinator, coord, events, inspect, install, programs, session_when};
+use crate::coord::{
+    Coordinator, coord, events, inspect, install, programs, session_beyond, session_when,
+};
 use crate::fake_api::{FakeApi, Request, Turn};
 use crate::home::Home;
 use crate::stalls::Watch;
 use crate::terminal::{Pane, Terminal};
-use crate::wait::wait_until;
+use crate::wait::{LOOKS_WITHIN, wait_until};
 use coord_model::SessionState;
 use coord_wire::inspect::Session;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -335,11 +337,13 @@ impl Place {
     #[track_caller]
     pub fn when_back(&mut self) -> Session {
         let before = self.pid;
-        let session = self.when("it is brought back", |session| {
+        let fits = |session: &Session| {
             let pid = session.owner.as_ref().map(|owner| owner.pid);
             let outcome = session.recovery.last_outcome.as_deref();
             pid.is_some_and(|pid| pid != before) && outcome == Some("verified")
-        });
+        };
+        let session =
+            session_beyond(LOOKS_WITHIN, &self.home, &self.id, "it is brought back", fits);
         self.pid = session.owner.as_ref().map_or(0, |owner| owner.pid);
         session
     }

@@ -92,7 +92,7 @@ fn the_real_clients_lines() {
 // S1-21, S1-22: what its user did since hides neither that the agent wrote, nor when. An API error is no message of it,
 // and what the client writes in its place neither.
 #[test]
-fn the_time_of_the_agents_last_message_is_told_behind_its_users_entries() {
+fn the_time_of_the_agents_last_message_is_told_before_entries_of_its_user() {
     let at = |mut line: Value, time: &str| {
         line["timestamp"] = json!(time);
         line

@@ -211,7 +211,7 @@ fn parser(tmux: &Tmux<'_>) -> Harness {
 fn groups(browser: &str) {
     let home = Home::new();
     let (tmux, _coordinator) = answerable(&home);
-    // A recovery would not wait for as long as a browser may take. tmux continues what it started itself.
+    // A crashed session leaves its group before a slow browser is up. tmux continues a process that it started itself.
     let (site, _) = begin_turn(Harness::in_shell(&tmux, "session-site").0, "site");
     site.stop();
     session_when(&home, "session-site", "it is suspended", |session| {
