@@ -13,14 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Copies a program that is to be started. `cp` does it: a thread that starts another program meanwhile would
-/// inherit a descriptor that writes to the copy, and who starts the copy then is told that it is busy.
-#[track_caller]
-pub fn copy_program(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("--").args([from, to]).status().expect("cp");
-    assert!(copied.success(), "cp {} {}: {copied}", from.display(), to.display());
-}
-
 /// The executables that coord installs for Claude Code: its hooks, and the program of its status line.
 pub const HOOKS: [&str; 7] = [
     "coord-hook-event",

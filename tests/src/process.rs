@@ -223,6 +223,15 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
 }
 
+/// Writes a script that is to be run, by another process too.
+#[track_caller]
+pub fn write_program(path: &Path, text: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(path).arg(text);
+    let status = command.status().expect("sh");
+    assert!(status.success(), "write {}: {status}", path.display());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,15 +5,14 @@
 use coord_model::SessionState;
 use coord_tests::client::{self, headless, result};
 use coord_tests::coord::{
-    Coordinator, coord, copy_program, hook_events, inspect, install, programs, run_coord,
-    session_when,
+    Coordinator, coord, hook_events, inspect, install, programs, run_coord, session_when,
 };
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::machine::{is_emulated, machine, target};
 use coord_tests::netns::{self, test};
 use coord_tests::previous;
-use coord_tests::process::{Finished, run};
+use coord_tests::process::{Finished, copy_program, run};
 use coord_wire::notice::SENDER;
 use serde_json::Value;
 use std::collections::BTreeMap;

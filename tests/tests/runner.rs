@@ -1,11 +1,10 @@
 //! `tests/run` itself, on a tree where every tool is a script: it goes on after a failure, and ends with a
 //! list of what failed (P-06).
 
-use coord_tests::process::{Finished, run};
+use coord_tests::process::{Finished, run, write_program};
 use coord_tests::wait::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{Permissions, create_dir, read_to_string, set_permissions, write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{create_dir, read_to_string};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -78,9 +77,7 @@ impl Tree {
 
     #[track_caller]
     fn script(&self, name: &str, text: &str) {
-        let path = self.0.path().join(name);
-        write(&path, format!("#!/usr/bin/env bash\n{text}\n")).expect("write a script");
-        set_permissions(path, Permissions::from_mode(0o755)).expect("make it a program");
+        write_program(&self.0.path().join(name), &format!("#!/usr/bin/env bash\n{text}\n"));
     }
 
     #[track_caller]

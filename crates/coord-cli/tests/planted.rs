@@ -4,12 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_tests::coord::{HOOKS, copy_program, programs};
+use coord_tests::coord::{HOOKS, programs};
+use coord_tests::process::{copy_program, write_program};
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -85,8 +86,7 @@ impl Place {
             fs::create_dir_all(self.path(directory)).unwrap();
         }
         let script = format!("#!/bin/sh\ntouch '{}'\n", self.path("ran").display());
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, &script);
     }
 
     /// Runs the registered hook of SessionStart below an interactive client with these variables.

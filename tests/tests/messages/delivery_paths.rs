@@ -8,6 +8,7 @@ use coord_tests::client::headless_text;
 use coord_tests::coord::{coord, inspect, programs};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
+use coord_tests::process::write_program;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::Session;
 use serde_json::{Value, json};
@@ -109,9 +110,7 @@ pub(crate) fn an_open_editor() {
     let mut place = Place::open("", turns);
     let editor = place.home.tmp().join("editor");
     let script = "#!/bin/sh\necho written in an editor > \"$1\"\ntouch \"$0.open\"\nwhile [ ! -e \"$0.close\" ]; do sleep 0.05; done\n";
-    std::fs::write(&editor, script).expect("write the editor");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&editor, executable).expect("make it executable");
+    write_program(&editor, script);
     let variables = format!("EDITOR={0} VISUAL={0}", editor.display());
     place.pid = place.pane.start_with(&variables, &MANUAL);
     place.learn_id();

@@ -3,9 +3,9 @@
 use coord_tests::fake_api::Turn;
 use coord_tests::home::Home;
 use coord_tests::place::{MANUAL, Place};
+use coord_tests::process::write_program;
 use coord_tests::wait::wait_until;
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Words of the prompt and of the tool's input: no channel gets them.
@@ -15,9 +15,7 @@ const CANARY: &str = "canary_in_a_prompt";
 pub(crate) fn recorder(home: &Home) -> (PathBuf, PathBuf) {
     let (program, log) = (home.tmp().join("tell"), home.tmp().join("told"));
     let script = format!("#!/bin/sh\nexec /bin/cat >> {}\n", log.display());
-    std::fs::write(&program, script).expect("write the program");
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&program, mode).expect("make it executable");
+    write_program(&program, &script);
     (program, log)
 }
 

@@ -6,6 +6,7 @@ use coord_model::SessionState;
 use coord_tests::coord::inspect;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process};
+use coord_tests::process::write_program;
 use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 
@@ -98,9 +99,7 @@ pub(crate) fn a_loop_as_a_pane() {
 fn write_loop(place: &Place) {
     let file = place.home.project().join("loop");
     let text = "#!/bin/bash\nwhile true; do claude --permission-mode manual; done\n";
-    std::fs::write(&file, text).expect("write a script");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(file, mode).expect("make it executable");
+    write_program(&file, text);
 }
 
 #[track_caller]

@@ -7,7 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use coord_tests::coord::{HOOKS, copy_program};
+use coord_tests::coord::HOOKS;
+use coord_tests::process::copy_program;
 use coord_wire::notice::SENDER;
 
 /// A home with a blank and a letter beyond ASCII in its name.

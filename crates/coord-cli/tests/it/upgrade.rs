@@ -3,8 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_tests::coord::{HOOKS, copy_program, events, health, programs};
+use coord_tests::coord::{HOOKS, events, health, programs};
 use coord_tests::home::Home;
+use coord_tests::process::copy_program;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;
 use serde_json::json;

@@ -39,7 +39,7 @@ impl<'a> Harness<'a> {
         self.run_with("script", |path| {
             vec![
                 "-qec".into(),
-                format!("exec {path} {}{}", self.arguments, self.output),
+                format!("exec sh {path} {}{}", self.arguments, self.output),
                 "/dev/null".into(),
             ]
         })
@@ -49,7 +49,7 @@ impl<'a> Harness<'a> {
     #[track_caller]
     fn run_without_terminal(&self) -> Ended {
         self.run_with("setsid", |path| {
-            vec!["-w".into(), "sh".into(), "-c".into(), format!("exec {path}")]
+            vec!["-w".into(), "sh".into(), "-c".into(), format!("exec sh {path}")]
         })
     }
 
@@ -59,12 +59,11 @@ impl<'a> Harness<'a> {
         std::fs::write(dir.join("payload"), payload_of("Stop")).unwrap();
         let hook = format!("{WAKE} --root {}", dir.display());
         let script = format!(
-            "#!/bin/sh\ncd {}\nexport CLAUDE_PID=$$ CLAUDECODE=1\nHOOK='{hook}'\n{}\n",
+            "cd {}\nexport CLAUDE_PID=$$ CLAUDECODE=1\nHOOK='{hook}'\n{}\n",
             dir.display(),
             self.script
         );
         std::fs::write(dir.join("harness"), script).unwrap();
-        world::set_mode(&dir.join("harness"), 0o755);
         let mut command = Command::new(program);
         command.args(arguments(dir.join("harness").to_str().unwrap()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -5,14 +5,13 @@ use coord_host::process;
 use coord_model::ProcessRef;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
-use coord_tests::process::{Running, copy_program, run};
+use coord_tests::process::{Running, copy_program, run, write_program};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,9 +103,7 @@ impl Harness {
     pub(crate) fn resumes_as(&self, lines: &str) {
         let (program, shell) = (client(&self.dir), self.dir.join("claude/versions/sh2"));
         fs::rename(&program, &shell).unwrap();
-        let script = format!("#!{}\n{lines}\n", shell.display());
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, &format!("#!{}\n{lines}\n", shell.display()));
     }
 
     /// Lines of shell for [`Harness::resumes_as`]: a client that comes up idle, and stays.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use coord_tests::coord::{Coordinator, coord};
 use coord_tests::home::Home;
-use coord_tests::process::Finished;
+use coord_tests::process::{Finished, write_program};
 use coord_tests::wait::wait_until;
 use serde_json::{Value, json};
 
@@ -17,8 +17,7 @@ use super::harness::{Harness, Tmux};
 /// A program of the user's.
 fn program(home: &Home, name: &str, script: &str) -> PathBuf {
     let file = home.tmp().join(name);
-    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&file, &format!("#!/bin/sh\n{script}\n"));
     file
 }
 

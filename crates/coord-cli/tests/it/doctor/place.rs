@@ -2,7 +2,7 @@
 
 use coord_tests::coord::{HOOKS, programs, run_coord};
 use coord_tests::home::Home;
-use coord_tests::process::{Finished, Running, copy_program};
+use coord_tests::process::{Finished, Running, copy_program, write_program};
 use coord_wire::frame;
 use serde_json::{Value, json};
 use std::fs;
@@ -37,8 +37,7 @@ impl Place {
     /// A client that can say its version and no more.
     pub(crate) fn put_client(&self, version: &str) {
         let client = self.bin.join("claude");
-        fs::write(&client, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
-        chmod(&client, 0o755);
+        write_program(&client, &format!("#!/bin/sh\necho '{version}'\n"));
     }
 
     #[track_caller]

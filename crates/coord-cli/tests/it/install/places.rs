@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use coord_tests::coord::{HOOKS, programs};
+use coord_tests::process::copy_program;
 use serde_json::{Value, json};
-
-use super::scratch::put_program;
 
 /// Where everything is, below one directory.
 struct Place {
@@ -30,9 +29,9 @@ impl Place {
         let hooks = place.prefix().join("lib/coord");
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(place.prefix().join("bin")).unwrap();
-        put_program(&programs().join("coord"), &place.prefix().join("bin/coord"));
+        copy_program(&programs().join("coord"), &place.prefix().join("bin/coord"));
         for name in HOOKS {
-            put_program(&programs().join(name), &hooks.join(name));
+            copy_program(&programs().join(name), &hooks.join(name));
         }
         place
     }

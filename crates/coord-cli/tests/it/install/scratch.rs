@@ -1,18 +1,11 @@
 //! A home of its own, a prefix with hooks that do nothing, and the program run there.
 
 use coord_tests::coord::HOOKS;
+use coord_tests::process::write_program;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-
-/// Makes an executable by another process: one that this process has open for writing while a thread
-/// starts a child could not be run for a moment.
-#[track_caller]
-pub(crate) fn put_program(from: &Path, to: &Path) {
-    let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
-    assert!(status.success());
-}
 
 /// A prefix with hooks that do nothing, and a home.
 pub(crate) struct Scratch {
@@ -38,9 +31,7 @@ impl Scratch {
 
     /// Puts a `claude` first on the path that runs this: the one of this machine is not asked.
     pub(crate) fn claude_says(&self, script: &str) {
-        let text = self.path("claude.sh");
-        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-        put_program(&text, &self.path("bin/claude"));
+        write_program(&self.path("bin/claude"), &format!("#!/bin/sh\n{script}\n"));
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {

@@ -7,9 +7,10 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use coord_tests::coord::programs;
+use coord_tests::process::copy_program;
 use serde_json::Value;
 
-use super::scratch::{Scratch, put_program};
+use super::scratch::Scratch;
 
 /// Settings with a status line, each written in another way.
 const WITH: [(&str, &str); 12] = [
@@ -231,7 +232,7 @@ fn run(scratch: &Scratch, command: &str, input: &str) -> (Option<i32>, Vec<u8>, 
 fn n_08_the_registered_command_does_what_the_former_one_did() {
     let scratch = Scratch::new();
     let program = "coord-hook-statusline";
-    put_program(&programs().join(program), &scratch.path("pre fix/lib/coord").join(program));
+    copy_program(&programs().join(program), &scratch.path("pre fix/lib/coord").join(program));
     let input = "{\"session_id\":\"s\",\"model\":{\"id\":\"m\"}}\r\n";
     for (name, before) in WITH {
         scratch.write(before);

@@ -1,12 +1,12 @@
 //! Nothing takes longer than its budget, or more memory than its bound.
 
 use super::*;
+use coord_tests::process::write_program;
 use coord_tests::wait::wait_until;
 
 fn fake(place: &Place, text: &str) -> PathBuf {
-    place.write("git", text);
     let program = place.path("git");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, text);
     program
 }
 

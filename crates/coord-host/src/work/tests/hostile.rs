@@ -1,6 +1,7 @@
 //! Repositories that name programs. None of them is run.
 
 use super::*;
+use coord_tests::process::write_program;
 use std::os::unix::fs::symlink;
 
 /// Names a program in the configuration. `PROGRAM` stands for its path, `DIR` for the place.
@@ -52,8 +53,8 @@ fn place() -> Place {
     place.write("repo/.gitattributes", "* filter=x diff=x merge=x\n");
     place.commit("attributes");
     let sprung = place.path("sprung");
-    place.write("program", &format!("#!/bin/sh\necho \"$0\" >>'{}'\n", sprung.display()));
-    fs::set_permissions(place.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\necho \"$0\" >>'{}'\n", sprung.display());
+    write_program(&place.path("program"), &text);
     fs::create_dir(place.path("hooks")).unwrap();
     for hook in
         ["post-index-change", "reference-transaction", "post-checkout", "fsmonitor-watchman"]

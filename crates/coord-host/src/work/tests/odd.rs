@@ -1,6 +1,7 @@
 //! Damaged, unusual and disturbed repositories, and directories that are in none.
 
 use super::*;
+use coord_tests::process::write_program;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
@@ -222,8 +223,7 @@ fn untracked_cache(p: &Place) {
 
 /// The index says that a file is unchanged since the daemon's last word, but there is no daemon.
 fn fsmonitor(p: &Place) {
-    p.write("yes", "#!/bin/sh\nprintf 'token\\0'\n");
-    fs::set_permissions(p.path("yes"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&p.path("yes"), "#!/bin/sh\nprintf 'token\\0'\n");
     p.repo(&["config", "core.fsmonitor", p.path("yes").to_str().unwrap()]);
     p.repo(&["update-index", "--fsmonitor"]);
     p.repo(&["status"]);
