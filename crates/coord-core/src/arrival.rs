@@ -310,15 +310,20 @@ fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// Follows a change of id within one process, forwards only.
+/// Follows a change of id within one process, forwards only. Back to an earlier conversation goes a start, and
+/// whatever the client does there once it has told the end of the present one.
 fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     if session.session_id == event.session_id {
         return;
     }
     let is_start = matches!(event.kind, HookKind::SessionStart(_));
     let is_known = session.previous_ids.contains(&event.session_id);
-    if is_newer && (is_start || !is_known) {
+    let is_over = session.has_left();
+    if is_newer && (is_start || is_over || !is_known) {
         session.follow(&event.session_id);
+        if is_over {
+            turn::revive(session);
+        }
     } else {
         session.remember_id(event.session_id.clone());
     }

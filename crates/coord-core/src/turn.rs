@@ -212,7 +212,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
 /// The same process reports again after it ended a session (/clear, an in-process resume): the session was not
 /// over. A process that was seen dead stays dead, however late its last events arrive. Its death then left
 /// something to come back to.
-fn revive(session: &mut Session) {
+pub(crate) fn revive(session: &mut Session) {
     session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {

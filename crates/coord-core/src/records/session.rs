@@ -455,6 +455,13 @@ impl Session {
         }
     }
 
+    /// Whether the client has told that it leaves this conversation for another one.
+    pub(crate) fn has_left(&self) -> bool {
+        let is_resume =
+            matches!(*self.presence, Presence::Ended { reason: Some(EndReason::Resume), .. });
+        is_resume || self.left.is_some()
+    }
+
     /// Its process went over to another conversation, and is a former owner from here on.
     pub(crate) fn leave(&mut self, at: Moment) {
         self.presence.end(EndReason::Resume, at);

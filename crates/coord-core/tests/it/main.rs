@@ -2,6 +2,7 @@
 
 mod attempts;
 mod clocks;
+mod conversations;
 mod crashes;
 mod deaths;
 mod end_notices;

@@ -4,8 +4,8 @@
 use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, no_registry, process};
 use coord_core::Turn;
 use coord_model::{
-    Background, EndReason, Event, HookKind, Kind, ProcessSeen, Registry, RegistryEntry,
-    RegistryStatus, Screen, SessionState, StartSource, ToolPhase, Via,
+    Background, Event, HookKind, Kind, ProcessSeen, Registry, RegistryEntry, RegistryStatus,
+    Screen, SessionState, StartSource, ToolPhase, Via,
 };
 
 const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
@@ -358,72 +358,6 @@ fn r_02_the_moment_between_two_turns_is_no_rest() {
     of_turn(&mut world, "b", PROMPT);
     of_turn(&mut world, "b", STOP);
     assert_eq!(world.state_of("s1"), SessionState::Idle);
-}
-
-// the process goes on with the next conversation at once.
-#[test]
-fn r_07_a_cleared_session_is_not_stopped() {
-    let mut world = World::new();
-    world.open("s1", 100, Kind::Interactive);
-    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-    assert_eq!(world.state_of("s1"), SessionState::Idle);
-    world.die(100, crate::world::present("s1"));
-    assert_eq!(world.state_of("s1"), SessionState::Stopped);
-}
-
-// a client returns to a conversation that it had cleared, and the hook of that is lost. What happens in that
-// conversation later than the hooks of its end can run shows it.
-#[test]
-fn r_07_a_client_returns_to_a_conversation_that_it_had_cleared() {
-    let shown_by: [fn(&mut World); 2] = [
-        |world| world.says("s1", 100, RegistryStatus::Idle),
-        |world| world.hook("s1", 100, HookKind::Notification("idle_prompt".into())),
-    ];
-    for show in shown_by {
-        for (later, word) in [(59.0, SessionState::Stopped), (61.0, SessionState::Crashed)] {
-            let mut world = World::new();
-            world.open("s1", 100, Kind::Interactive);
-            world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-            world.pass(later);
-            show(&mut world);
-            world.die(100, crate::world::present("s1"));
-            assert_eq!(world.state_of("s1"), word, "{later}");
-        }
-    }
-}
-
-// R-07, H-05: what was spooled meanwhile says that the next conversation had begun.
-#[test]
-fn r_07_a_conversation_after_the_cleared_one_may_crash() {
-    let mut world = World::new();
-    world.open("s1", 100, Kind::Interactive);
-    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-    world.exit(100);
-    world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
-    world.hook("s2", 100, PROMPT);
-    world.registry(100, crate::world::present("s2"), true);
-    assert_eq!(world.state_of("s2"), SessionState::Crashed);
-}
-
-// R-07, H-05: the same, told only after the death was judged.
-#[test]
-fn r_07_a_conversation_after_the_cleared_one_is_told_late() {
-    for (found, word) in [
-        (crate::world::present("s2"), SessionState::Crashed),
-        (Registry::Absent, SessionState::Stopped),
-        (no_registry(), SessionState::Unknown),
-    ] {
-        let mut world = World::new();
-        world.open("s1", 100, Kind::Interactive);
-        world.registry(100, crate::world::present("s1"), false);
-        world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-        world.exit(100);
-        world.registry(100, found, true);
-        world.pass(10.0);
-        assert_eq!(world.state_of("s1"), SessionState::Stopped);
-        world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
-        assert_eq!(world.state_of("s2"), word);
-    }
 }
 
 /// An event of a main thread's call, emitted `ago` seconds ago.
