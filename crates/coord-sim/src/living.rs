@@ -104,6 +104,8 @@ pub(crate) struct Life {
     pub(crate) is_signalled: bool,
     /// A crash signature stood on its screen.
     pub(crate) has_signature: bool,
+    /// Its last turn ended at a usage limit. Background work from before goes on.
+    pub(crate) is_at_limit: bool,
     /// Its last turn ended at a usage limit, and the coordinator was told.
     pub(crate) is_limit_told: bool,
     /// Wakes for its quota since it waits, and the last one of all.
@@ -243,6 +245,7 @@ impl Simulation {
             has_reported: false,
             is_signalled: false,
             has_signature: false,
+            is_at_limit: false,
             is_limit_told: false,
             probes: 0,
             probed_at: None,
@@ -360,14 +363,22 @@ impl Simulation {
         let (process, session_id) = (one.process, one.session_id.clone());
         if let Some(life) = self.lives.get_mut(&(boot, process)) {
             life.truth = truth;
-            let is_over = !matches!(
+            let goes_on_beside_it = matches!(
                 truth,
-                Truth::Quota
-                    | Truth::Running
+                Truth::Subagent
+                    | Truth::Shell
                     | Truth::AwaitingPermission
                     | Truth::AwaitingInput
                     | Truth::Suspended
             );
+            life.is_at_limit = truth == Truth::Quota || (life.is_at_limit && goes_on_beside_it);
+            let is_over = !matches!(
+                truth,
+                Truth::Running
+                    | Truth::AwaitingPermission
+                    | Truth::AwaitingInput
+                    | Truth::Suspended
+            ) && !life.is_at_limit;
             life.is_limit_told &= !is_over && truth != Truth::Running;
             life.is_interrupted &= truth != Truth::Running;
             life.is_compacting = false;

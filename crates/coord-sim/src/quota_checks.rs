@@ -94,7 +94,9 @@ impl Simulation {
         let is_unseen = life.truth == Truth::AwaitingInput && !self.has_pane(session);
         let is_untold = (life.is_compacting || is_unseen) && !self.has_sure_registry();
         let is_sure = is_known && has_said && !is_untold;
-        if life.truth != Truth::Quota && is_sure && self.is_told_all() {
+        let has_background = matches!(life.truth, Truth::Subagent | Truth::Shell);
+        let is_waiting = life.truth == Truth::Quota || (life.is_at_limit && has_background);
+        if !is_waiting && is_sure && self.is_told_all() {
             let truth = life.truth;
             return violation("S1-22", format!("{id}: woken for its quota while {truth:?}"));
         }
