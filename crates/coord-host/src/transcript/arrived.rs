@@ -122,7 +122,7 @@ fn is_agents(line: &Value) -> bool {
 
 /// Whether an entry is something that the user typed or did to the turn, rather than a tool's result or an
 /// addition of the client.
-fn is_prompt(line: &Value) -> bool {
+pub(super) fn is_prompt(line: &Value) -> bool {
     if line.get("isMeta").and_then(Value::as_bool) == Some(true) {
         return false;
     }

@@ -9,6 +9,9 @@ use coord_model::{Failure, LastWords, Question};
 use coord_screen::question_in;
 use serde_json::Value;
 
+use super::INTERRUPTED;
+use super::arrived::is_prompt;
+
 /// Longest error name, in characters; the client's names are short.
 const ERROR_CHARS_MAX: usize = 64;
 /// The model that the client names in entries that it writes itself.
@@ -18,11 +21,17 @@ const WHOLE: [&str; 2] = ["end_turn", "stop_sequence"];
 /// The kinds of blocks in a message that calls no tool.
 const SPOKEN: [&str; 3] = ["text", "thinking", "redacted_thinking"];
 
+/// How the texts begin that the client writes for what its user does beside turns: a shell command, a command of the
+/// client, Esc.
+const BESIDE_TURNS: [&str; 4] = ["<bash-", "<local-command-", "<command-", INTERRUPTED];
+
 /// A line that shows something about the main thread.
 enum Entry {
     /// An entry of the agent, or of the client in its place.
     Assistant(Value),
-    /// An entry of the user or a tool, or one that is not understood.
+    /// What a turn begins with.
+    Prompt,
+    /// A tool's result, a command of the user's to the client, or an entry that is not understood.
     Other,
     /// A summary of everything before it; the context starts again.
     Compacted,
@@ -34,8 +43,10 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
     let context_tokens = context_tokens(entries());
     let mut spoken = entries().map_while(assistant);
     let Some(newest) = spoken.next() else {
-        // Its user ran a command since, or the results of tools follow.
-        let mut since = entries().take_while(|entry| !matches!(entry, Entry::Compacted));
+        // Its user ran a command since, or the results of tools follow. What stands before the newest prompt says
+        // nothing of that prompt's turn.
+        let mut since =
+            entries().take_while(|entry| !matches!(entry, Entry::Prompt | Entry::Compacted));
         let newest = since.find_map(assistant).filter(is_models);
         let written_ms = newest.as_ref().and_then(written_ms);
         return LastWords { context_tokens, written_ms, ..LastWords::default() };
@@ -67,6 +78,7 @@ fn entry_of(line: &[u8]) -> Option<Entry> {
     let is_compacted = line.get("subtype").is_some_and(|is| is == "compact_boundary");
     match line.get("type").and_then(Value::as_str)? {
         "assistant" => Some(Entry::Assistant(line)),
+        "user" if is_prompt(&line) && !is_beside_turns(&line) => Some(Entry::Prompt),
         "user" => Some(Entry::Other),
         "system" if is_compacted => Some(Entry::Compacted),
         _ => None,
@@ -76,8 +88,16 @@ fn entry_of(line: &[u8]) -> Option<Entry> {
 fn assistant(entry: Entry) -> Option<Value> {
     match entry {
         Entry::Assistant(line) => Some(line),
-        Entry::Other | Entry::Compacted => None,
+        Entry::Prompt | Entry::Other | Entry::Compacted => None,
     }
+}
+
+fn is_beside_turns(line: &Value) -> bool {
+    let mut texts = ["/message/content", "/message/content/0/text"]
+        .into_iter()
+        .filter_map(|place| line.pointer(place)?.as_str());
+    let text = texts.next();
+    text.is_some_and(|text| BESIDE_TURNS.iter().any(|begin| text.starts_with(begin)))
 }
 
 /// Whether the model wrote it, and not the client in its place.

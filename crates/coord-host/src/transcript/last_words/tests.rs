@@ -109,6 +109,13 @@ fn the_time_of_the_agents_last_message_is_told_before_entries_of_its_user() {
     assert_eq!(written(&[&said, &command]), Some(1_795_860_000_000));
     assert_eq!(written(&[&error, &said, &command]), Some(1_795_860_000_000));
     assert_eq!(written(&[&said, &error, &command]), None);
+    let results = user(&json!([{"type": "tool_result", "content": "ok"}]));
+    assert_eq!(written(&[&said, &results]), Some(1_795_860_000_000));
+    let interrupt = user(&text("[Request interrupted by user]"));
+    assert_eq!(written(&[&said, &interrupt]), Some(1_795_860_000_000));
+    // What stands before a prompt is not of that prompt's turn.
+    assert_eq!(written(&[&said, &user(&json!("go on"))]), None);
+    assert_eq!(written(&[&said, &user(&text("go on")), &results, &command]), None);
     assert_eq!(written(&[&said, &synthetic, &command]), None);
 }
 
