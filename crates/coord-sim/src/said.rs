@@ -273,10 +273,11 @@ impl Simulation {
 
     /// The orders of a turn.
     pub(crate) fn put_orders(&mut self, serving: &mut Serving) {
-        for order in std::mem::take(&mut self.orders) {
+        for mut order in std::mem::take(&mut self.orders) {
             let state = serving.coordinator().state();
             let keys: Vec<SessionKey> =
                 order.sessions.iter().flat_map(|id| keys_of(state, id)).collect();
+            let meant = meant(state, &order.marks);
             let taken = serving.order(&order);
             // An error's words, without where it was made: that is another place in a replay.
             self.note(|| match &taken {
@@ -287,6 +288,7 @@ impl Simulation {
                 continue;
             }
             self.meter.orders += 1;
+            order.marks = meant;
             self.said.take(&order, &keys, self.time);
             let state = serving.coordinator().state();
             for key in &keys {
@@ -306,6 +308,17 @@ impl Simulation {
     pub(crate) fn holds(&self, case: &Case, cwd: &str) -> Holds {
         self.said.holds(case.key, cwd, self.habits.mode == "act", self.time)
     }
+}
+
+/// The marks with the ids of the sessions that they name at this moment, by any id or by the beginning of one.
+fn meant(state: &State, marks: &MarkChange) -> MarkChange {
+    let id_of = |word: &String| {
+        let key = *keys_of(state, word).first()?;
+        Some(state.session(key)?.session_id.clone())
+    };
+    let parent = marks.parent.as_ref().map(|word| id_of(word).unwrap_or_else(|| word.clone()));
+    let accepts = marks.accepts.iter().flat_map(|word| [Some(word.clone()), id_of(word)]);
+    MarkChange { parent, accepts: accepts.flatten().collect(), ..marks.clone() }
 }
 
 /// The records that an order means by an id: those of the id, else those whose id begins with it.

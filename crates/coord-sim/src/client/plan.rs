@@ -222,7 +222,13 @@ impl Draft<'_> {
         self.fails(error, truth, is_queued);
     }
 
+    /// The API refuses: the client writes the error in the agent's place (measured).
     fn fails(&mut self, error: &str, truth: Truth, is_queued: bool) {
+        let line = json!({
+            "type": "assistant", "isApiErrorMessage": true, "error": error,
+            "message": {"role": "assistant", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]},
+        });
+        self.push(0, Move::Writes(line));
         self.fires("StopFailure", &json!({"error": error}));
         self.writes_queued(is_queued);
         self.ends_or_goes_on(is_queued, truth, "idle", Screen::Error);
