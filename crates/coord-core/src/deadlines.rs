@@ -102,6 +102,7 @@ impl State {
                     .chain(self.quota_at(session))
                     .chain(self.near_limit_until(session))
                     .chain(self.rest_at(session))
+                    .chain(self.hold_told_at(session))
                     .chain(request::hidden_until(session))
                     .min()
             }

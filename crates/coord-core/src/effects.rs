@@ -67,6 +67,16 @@ impl Effects {
         self.decisions.push(Decision { session_id, rule, saw, did, need: None, notice });
     }
 
+    /// Records what the people at `session` are told, and shows it on its pane if it has one (H-35).
+    pub(crate) fn notify(&mut self, session: &Session, rule: &'static str, saw: &str) {
+        let pane = session.proved_pane().map(|(pane, _)| pane);
+        let did = if pane.is_some() { "notice shown once" } else { "no pane to show it on" };
+        if let Some(pane) = pane {
+            self.act(Action::Notify { pane, text: format!("coord: {saw}"), for_ms: SHOWN_MS });
+        }
+        self.decide(session, rule, saw, did);
+    }
+
     /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been
     /// taken again since (H-13).
     pub(crate) fn act(&mut self, action: Action) {

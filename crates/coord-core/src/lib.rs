@@ -23,6 +23,7 @@ mod effects;
 mod elsewhere;
 mod fusion;
 mod gate;
+mod hold;
 mod host_event;
 mod identity;
 mod invariants;

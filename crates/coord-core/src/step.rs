@@ -435,6 +435,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
             }
             state.probe_quota(&mut session, at, fx);
             state.look_at_rest(&mut session, at, fx);
+            state.tell_of_holds(&mut session, at, fx);
             state.put(session);
             marked.extend(state.mark_two_owners(*key));
         }

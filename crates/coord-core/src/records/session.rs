@@ -212,6 +212,9 @@ pub struct Session {
     /// A person's hold: nothing acts on it.
     #[serde(default = "Protected::initial")]
     pub held: Protected<Option<Hold>>,
+    /// Since when the newest hold lasts of which its people were told (H-35).
+    #[serde(default)]
+    pub told_hold: Option<Awake>,
     /// Its recoveries.
     #[serde(default = "Protected::initial")]
     pub recovery: Protected<Recovery>,
@@ -292,6 +295,7 @@ impl Session {
             starter: Protected::initial(),
             inbox: Protected::initial(),
             held: Protected::initial(),
+            told_hold: None,
             recovery: Protected::initial(),
             counts: Protected::initial(),
             shown: Protected(ShownState::unknown(at)),
@@ -375,7 +379,7 @@ impl Session {
             key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
             signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, needs: _, last_need: _, replies: _, failure: _, cwd: _,
             transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
-            starter: _, inbox: _, held: _, counts: _, shown: _, usage: _, work: _,
+            starter: _, inbox: _, held: _, told_hold: _, counts: _, shown: _, usage: _, work: _,
         } = self;
         (*edge, *last, *turn_id, *left, *tmux, *old_pane) = (None, None, None, None, None, None);
         (*forked_from, *kind, *launch) = (None, None, None);
@@ -520,7 +524,7 @@ clocks!(struct Session {
     key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
     look, signature, old_signatures, presence, left, turn, turn_id, waits, hidden_waits, under_way, subagents, stall, quota, rest, task, needs, last_need, replies, over,
     usage, work, background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
-    is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
+    is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, told_hold, recovery, counts, shown,
 } until {});
 
 clocks!(struct LastEvent { name, stamp, verified, via } until {});

@@ -7,11 +7,10 @@ use alloc::string::String;
 use coord_model::{Action, Awake, Moment};
 
 use super::guards::{Stop, Then};
-use crate::effects::{Effects, SHOWN_MS};
+use crate::effects::Effects;
+use crate::hold::TOLD_AFTER_MS;
 use crate::records::{Ending, Flag, NEVER, Obstacle, Session, Stage, State};
 
-/// Age at which a waiting recovery is reported to its user, in milliseconds (H-35).
-const NOTICE_MS: u64 = 1_800_000;
 /// Delay of the next proof after a change between proof and act, in milliseconds. It doubles after each change in
 /// a row.
 pub(super) const AGAIN_MS: u64 = 1_000;
@@ -89,7 +88,7 @@ pub(super) fn notice_at(session: &Session) -> Option<Awake> {
     let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_notified)?;
     let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
     let has_reason = is_waiting && pending.obstacle.is_some();
-    has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
+    has_reason.then(|| pending.waits_since.awake.plus_ms(TOLD_AFTER_MS))
 }
 
 /// H-35: notifies the user of a recovery that has waited for half an hour.
@@ -97,15 +96,10 @@ pub(super) fn notify_of_wait(session: &mut Session, at: Moment, fx: &mut Effects
     if notice_at(session).is_none_or(|due| at.awake < due) {
         return;
     }
-    let pane = session.proved_pane().map(|(pane, _)| pane);
     let Some(pending) = &session.recovery.pending else { return };
     let saw = format!("the recovery has waited for half an hour: {}", pending.waits_for);
     session.recovery.note_notified();
-    if let Some(pane) = pane {
-        let text = format!("coord: {saw}");
-        fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
-    }
-    fx.decide(session, "H-35", &saw, "notice shown once");
+    fx.notify(session, "H-35", &saw);
 }
 
 /// Has the recovery wait. A new obstacle is recorded as a decision.

@@ -8,6 +8,7 @@ mod deaths;
 mod end_notices;
 mod exhaustive;
 mod guards;
+mod holds;
 mod hung;
 mod identity;
 mod machine;
