@@ -18,35 +18,60 @@ pub(crate) const TOLD_AFTER_MS: u64 = 1_800_000;
 impl State {
     /// When the people at the session are told of a hold next.
     pub(crate) fn hold_told_at(&self, session: &Session) -> Option<Awake> {
-        self.untold_holds(session).into_iter().map(|(since, _)| since.plus_ms(TOLD_AFTER_MS)).min()
+        self.untold_holds(session).map(|untold| untold.told_at()).min()
     }
 
     /// Tells the people at the session of each hold on it that has lasted for half an hour.
     pub(crate) fn tell_of_holds(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
-        let mut due = self.untold_holds(session);
-        due.retain(|(since, _)| since.plus_ms(TOLD_AFTER_MS) <= at.awake);
-        for (since, reason) in due {
+        let due = self.untold_holds(session).filter(|untold| untold.told_at() <= at.awake);
+        let due: Vec<(Awake, String)> = due.map(|untold| (untold.since, untold.words())).collect();
+        for (since, words) in due {
             session.told_hold = session.told_hold.max(Some(since));
-            let saw = format!("on hold for half an hour: {reason}");
-            fx.notify(session, "H-35", &saw);
+            fx.notify(session, "H-35", &words);
         }
     }
 
-    /// The holds on the session that last for so long, and that nobody was told of: since when, and why.
-    fn untold_holds(&self, session: &Session) -> Vec<(Awake, String)> {
+    /// The holds on the session that last for so long, and that nobody was told of.
+    fn untold_holds<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = Untold<'a>> {
         let is_ours = session.may_live() && self.is_local(session) && !session.is_foreign;
-        if !is_ours || session.recovery.pending.is_some() {
-            return Vec::new();
-        }
+        let is_told_here = is_ours && session.recovery.pending.is_none();
         let holds = [&*session.held, &session.task.stop, &self.header.machine.held];
-        let holds = holds.into_iter().flatten().filter_map(|hold| {
-            let since = hold.since.awake;
-            hold.lasts(since.plus_ms(TOLD_AFTER_MS)).then(|| (since, hold.reason.clone()))
+        let holds = holds.into_iter().flatten().map(|hold| {
+            let untold = Untold { since: hold.since.awake, action: "", why: &hold.reason };
+            (hold.lasts(untold.told_at()), untold)
         });
-        let quota = session
-            .quota
-            .iter()
-            .map(|quota| (quota.since.awake, format!("waits for {}", quota.waited_for.words())));
-        holds.chain(quota).filter(|(since, _)| session.told_hold < Some(*since)).collect()
+        let quota = session.quota.iter().map(|quota| {
+            (
+                true,
+                Untold {
+                    since: quota.since.awake,
+                    action: "waits for ",
+                    why: quota.waited_for.words(),
+                },
+            )
+        });
+        holds.chain(quota).filter_map(move |(lasts, untold)| {
+            let is_new = session.told_hold < Some(untold.since);
+            (is_told_here && lasts && is_new).then_some(untold)
+        })
+    }
+}
+
+/// A hold of which nobody was told.
+struct Untold<'a> {
+    since: Awake,
+    /// What the session does meanwhile; empty if `why` says it.
+    action: &'static str,
+    why: &'a str,
+}
+
+impl Untold<'_> {
+    fn told_at(&self) -> Awake {
+        self.since.plus_ms(TOLD_AFTER_MS)
+    }
+
+    fn words(&self) -> String {
+        let Self { action, why, .. } = self;
+        format!("on hold for half an hour: {action}{why}")
     }
 }
