@@ -10,7 +10,7 @@ use coord_wire::api::{DecisionRequest, OpenRequest, PASSPHRASE_NEEDED, ReplyShow
 use coord_wire::question::QuestionAnswer;
 
 use super::passphrase;
-use super::requests::{called, find, names};
+use super::requests::{agent, called, find, names};
 use super::shown::{input, what};
 use crate::client::{self, Sent};
 use crate::context::Context;
@@ -62,20 +62,25 @@ impl Answerable {
         }
     }
 
-    /// Shows the exact input.
+    /// Shows who asks, where, and the exact input.
     pub(super) fn show(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let request = &self.request;
-        let (name, cwd) = (escape(&request.name), escape(&tilde(&request.cwd)));
-        if request.kind == NeedKind::Question {
-            writeln!(out, "{name} asks in {cwd}:\n")?;
-        } else if request.kind == NeedKind::Plan {
-            writeln!(out, "{name} has a plan in {cwd}:\n")?;
-        } else {
-            writeln!(out, "{name} asks to run {} in {cwd}:\n", what(request))?;
-        }
-        input(request, "    ", out)?;
+        writeln!(out, "{}\n", heading(&self.request))?;
+        input(&self.request, "    ", out)?;
         Ok(writeln!(out)?)
     }
+}
+
+/// Which session asks for what, where, and which of its agents does.
+fn heading(request: &OpenRequest) -> String {
+    let (name, cwd) = (escape(&request.name), escape(&tilde(&request.cwd)));
+    let asks = if request.kind == NeedKind::Question {
+        "asks".to_owned()
+    } else if request.kind == NeedKind::Plan {
+        "has a plan".to_owned()
+    } else {
+        format!("asks to run {}", what(request))
+    };
+    format!("{name} {asks} in {cwd} ({}):", agent(request))
 }
 
 /// A reply, and the words for it.
@@ -222,5 +227,30 @@ pub(super) fn follow(
             return Ok(writeln!(out, "→ coord explain {}", called(request))?);
         }
         news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A-06: a person sees which agent they allow something.
+    #[test]
+    fn the_heading_says_which_agent_asks() {
+        let text = r#"{"id": "r_7k2d", "need": "a_1.1", "kind": "permission", "session_id": "s", "name": "parser",
+            "cwd": "/p", "tool": "Bash", "since_ms": 0, "hook": null, "input": null, "why_not": null}"#;
+        let main: OpenRequest = serde_json::from_str(text).unwrap();
+        let of_agent = OpenRequest { agent: Some("rev\u{1b}iewer".to_owned()), ..main.clone() };
+        let plan = OpenRequest { kind: NeedKind::Plan, ..main.clone() };
+        let question = OpenRequest { kind: NeedKind::Question, ..main.clone() };
+        assert_eq!(
+            [&main, &of_agent, &plan, &question].map(heading),
+            [
+                "parser asks to run Bash in /p (main agent):",
+                "parser asks to run Bash in /p (rev\u{fffd}iewer):",
+                "parser has a plan in /p (main agent):",
+                "parser asks in /p (main agent):",
+            ]
+        );
     }
 }
