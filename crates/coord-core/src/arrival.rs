@@ -7,7 +7,8 @@
 use alloc::vec::Vec;
 
 use coord_model::{
-    Effect, HookEvent, HookKind, Kind, Moment, Now, Provenance, SessionKey, StartSource, Via,
+    Effect, EndReason, HookEvent, HookKind, Kind, Moment, Now, Provenance, SessionKey, StartSource,
+    Via,
 };
 
 use crate::effects::Effects;
@@ -272,9 +273,10 @@ fn apply(
 fn note_may_have_left(session: &mut Session, event: &HookEvent, is_newer: bool) {
     let is_open = session.may_live() || matches!(*session.presence, Presence::Dying { .. });
     let Some(owner) = session.owner.as_ref().filter(|_| is_open) else { return };
-    let is_others = session.session_id != event.session_id && is_newer;
+    let is_others = session.session_id != event.session_id;
+    let says_so = is_others || event.kind == HookKind::SessionEnd(EndReason::Resume);
     let is_its_own = owner_of(event).is_some_and(|sender| owner.id.is_same(&sender));
-    let may_have_left = owner.may_have_left || (is_others && is_its_own);
+    let may_have_left = owner.may_have_left || (says_so && is_newer && is_its_own);
     session.owner.note_may_have_left(may_have_left && !event.is_proved());
 }
 

@@ -1,7 +1,9 @@
 //! Conversations that one process leaves, and goes over to.
 
 use crate::world::{PROMPT, World, no_registry, present};
-use coord_model::{EndReason, HookKind, Kind, Registry, RegistryStatus, SessionState, StartSource};
+use coord_model::{
+    EndReason, HookKind, Kind, Provenance, Registry, RegistryStatus, SessionState, StartSource,
+};
 
 // the process goes on with the next conversation at once.
 #[test]
@@ -72,6 +74,19 @@ fn r_07_a_late_word_of_the_conversation_before_changes_nothing() {
         let expected = if is_over { SessionState::Stopped } else { SessionState::Idle };
         assert_eq!(world.state_of("s2"), expected);
     }
+}
+
+// R-07, H-44: what nobody proved of going over ends no session, and leaves open which conversation crashed.
+#[test]
+fn r_07_an_unproved_word_of_going_over_is_a_doubt() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let mut end = world.event("s1", 100, HookKind::SessionEnd(EndReason::Resume), 0.0);
+    end.provenance = Provenance::Claimed;
+    world.send(end);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
+    world.die(100, present("s1"));
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 // R-07, H-05: what was spooled meanwhile says that the next conversation had begun.
