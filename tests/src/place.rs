@@ -117,11 +117,13 @@ impl Place {
         })
     }
 
-    /// From here on this is the session that is looked at.
+    /// From here on this is the session that is looked at, after a turn of it. On a busy machine its first hook may
+    /// not be heard in time to be verified, and only a later one tells of its pane.
     #[track_caller]
     pub fn look_at(&mut self, pane: Pane, pid: u32) {
         (self.pane, self.pid) = (pane, pid);
         self.learn_id();
+        self.a_turn();
         self.when("its pane was seen", |session| {
             session.evidence.iter().any(|one| one.fact.starts_with("shows "))
         });

@@ -5,6 +5,7 @@
 
 use coord_host::{launch, process};
 use coord_model::{Kind, Launch, ParentKind, ProcessRef};
+use coord_tests::process::copy_program;
 use coord_tests::wait::wait_until;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -179,7 +180,7 @@ fn a_shell_that_runs_a_script_is_another_program() {
 fn an_executable_that_is_gone_is_unfit() {
     let place = Place::new();
     let program = place.file("claude");
-    fs::copy("/bin/cat", &program).unwrap();
+    copy_program("/bin/cat".as_ref(), &program);
     let mut command = Command::new(&program);
     let child = Waiting(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let pid = child.0.id();

@@ -14,7 +14,6 @@ fn only_the_killed_one_comes_back(place: &mut Place, ended: &[String]) {
     let pane = place.terminal.pane();
     let pid = pane.start(&MANUAL);
     place.look_at(pane, pid);
-    place.a_turn();
     place.signal(Signal::KILL);
     place.when_back();
     place.assert_back_by(1);

@@ -6,6 +6,7 @@ use coord_tests::client::program;
 use coord_tests::fake_api::Turn;
 use coord_tests::home::API_KEY;
 use coord_tests::place::{MANUAL, Place};
+use coord_tests::process::copy_program;
 use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -88,7 +89,7 @@ pub(crate) fn its_program_is_gone() {
     let mut place = Place::open("", answers());
     let copy = place.home.dir().join("claude-copy");
     if std::fs::hard_link(program(), &copy).is_err() {
-        std::fs::copy(program(), &copy).expect("copy the client");
+        copy_program(program().as_ref(), &copy);
     }
     place.pane.command(&format!("{} --permission-mode manual", copy.display()));
     place.pane.wait_screen("❯\u{a0}");

@@ -16,7 +16,6 @@ fn sessions(place: &mut Place, n: usize) -> Vec<(String, u32)> {
     let started: Vec<_> = panes.into_iter().map(|pane| (pane.start(&MANUAL), pane)).collect();
     let at_rest = started.into_iter().map(|(pid, pane)| {
         place.look_at(pane, pid);
-        place.a_turn();
         (place.id.clone(), pid)
     });
     at_rest.collect()

@@ -206,7 +206,6 @@ pub(crate) fn other_shells() {
         pane.wait_screen(prompt);
         let pid = pane.start(&MANUAL);
         place.look_at(pane, pid);
-        place.a_turn();
         place.signal(Signal::KILL);
         place.when_back();
         place.assert_done_only(1);

@@ -156,7 +156,6 @@ pub(crate) fn a_client_in_a_container() {
     let (container, pane) = (place.id.clone(), place.terminal.pane());
     let pid = pane.start(&MANUAL);
     place.look_at(pane, pid);
-    place.a_turn();
     place.signal(Signal::KILL);
     place.when_back();
     place.assert_back_by(1);

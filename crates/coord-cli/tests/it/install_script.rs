@@ -27,7 +27,7 @@ impl Scratch {
             fs::create_dir_all(scratch.path(directory)).unwrap();
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install.sh");
-        fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
+        copy_program(&script, &scratch.path("tar ball/install.sh"));
         let program = Path::new(env!("CARGO_BIN_EXE_coord"));
         copy_program(program, &scratch.path("tar ball/bin/coord"));
         for name in HOOKS.into_iter().chain([SENDER]) {
