@@ -312,8 +312,8 @@ fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// Follows a change of id within one process, forwards only. Back to an earlier conversation goes a start, and
-/// whatever the client does there once it has told the end of the present one.
+/// Follows a change of id within one process. An earlier id is followed only by a SessionStart, or by any event
+/// once the present conversation was reported over.
 fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     if session.session_id == event.session_id {
         return;

@@ -1,7 +1,7 @@
 //! Decides when the people at a session are told that a hold on it lasts (H-35).
 //!
-//! Each hold is told once: a person's, that of a stop file, and the wait for a usage limit or for the API. Of the holds of a
-//! recovery tells the recovery itself.
+//! This covers a person's hold, that of a stop file, and a wait for a usage limit or for the API; each is told once.
+//! What a recovery waits for is told by `recovery`.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,9 +10,10 @@ use alloc::vec::Vec;
 use coord_model::{Awake, Moment};
 
 use crate::effects::Effects;
-use crate::records::{Session, State};
+use crate::quota;
+use crate::records::{Session, State, WaitedFor};
 
-/// Age at which a hold is told, in milliseconds.
+/// Age at which people are told of a hold, in milliseconds.
 pub(crate) const TOLD_AFTER_MS: u64 = 1_800_000;
 
 impl State {
@@ -31,29 +32,26 @@ impl State {
         }
     }
 
-    /// The holds on the session that last for so long, and that nobody was told of.
+    /// The holds on the session that last for so long, and of which nobody was told.
     fn untold_holds<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = Untold<'a>> {
-        let is_ours = session.may_live() && self.is_local(session) && !session.is_foreign;
-        let is_told_here = is_ours && session.recovery.pending.is_none();
         let holds = [&*session.held, &session.task.stop, &self.header.machine.held];
-        let holds = holds.into_iter().flatten().map(|hold| {
+        let holds = holds.into_iter().flatten().filter_map(|hold| {
             let untold = Untold { since: hold.since.awake, action: "", why: &hold.reason };
-            (hold.lasts(untold.told_at()), untold)
+            hold.lasts(untold.told_at()).then_some(untold)
         });
-        let quota = session.quota.iter().map(|quota| {
-            (
-                true,
-                Untold {
-                    since: quota.since.awake,
-                    action: "waits for ",
-                    why: quota.waited_for.words(),
-                },
-            )
+        // After an API error, coord waits only if it may wake the session; otherwise the session is idle.
+        let quota = quota::waiting(session).filter(|quota| {
+            quota.waited_for == WaitedFor::Quota || self.quota_at(session).is_some()
         });
-        holds.chain(quota).filter_map(move |(lasts, untold)| {
-            let is_new = session.told_hold < Some(untold.since);
-            (is_told_here && lasts && is_new).then_some(untold)
-        })
+        let quota = quota.map(|quota| Untold {
+            since: quota.since.awake,
+            action: "waits for ",
+            why: quota.waited_for.words(),
+        });
+        let is_told_here = session.may_live() && !session.is_foreign;
+        let is_told_here = is_told_here && session.recovery.pending.is_none();
+        let is_new = move |untold: &Untold| session.told_hold < Some(untold.since);
+        holds.chain(quota).filter(move |untold| is_told_here && is_new(untold))
     }
 }
 

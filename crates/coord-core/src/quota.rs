@@ -197,11 +197,7 @@ impl State {
 
     /// When time alone wakes a session that waits for its quota; none if nothing does.
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
-        let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
-        let is_shown = matches!(session.shown.state, SessionState::QuotaWait | SessionState::Idle);
-        let is_closed = matches!(*session.turn, Turn::Closed { .. });
-        let is_waiting = waits_for.is_some() && is_shown && is_closed;
-        let quota = session.quota.as_ref().filter(|_| is_waiting)?;
+        let quota = waiting(session)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
         self.is_ours_to_wake(session).then(|| quota.until.max(settled))
     }
@@ -291,6 +287,15 @@ impl State {
         fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
         self.wake(session, words(quota.waited_for), fx);
     }
+}
+
+/// The wait of a session that waits now: its last turn failed, and no other has begun.
+pub(crate) fn waiting(session: &Session) -> Option<&QuotaWait> {
+    let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
+    let is_shown = matches!(session.shown.state, SessionState::QuotaWait | SessionState::Idle);
+    let is_closed = matches!(*session.turn, Turn::Closed { .. });
+    let is_waiting = waits_for.is_some() && is_shown && is_closed;
+    session.quota.as_ref().filter(|_| is_waiting)
 }
 
 /// Whether the client shows a dialog. No hook reports one of its own.

@@ -198,7 +198,8 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         // The end of a conversation that the session has already left for this one.
         HookKind::SessionEnd(EndReason::Clear | EndReason::Resume)
             if event.session_id != session.session_id => {}
-        // The process goes on elsewhere, and its next conversation is told as little as this end: `arrival` notes the doubt.
+        // An unproved event neither ends this conversation nor begins the next one. `arrival` notes that the process may
+        // have switched.
         HookKind::SessionEnd(EndReason::Resume) if !event.is_proved() => {}
         HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
         HookKind::Tool(_)

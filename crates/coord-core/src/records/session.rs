@@ -212,7 +212,7 @@ pub struct Session {
     /// A person's hold: nothing acts on it.
     #[serde(default = "Protected::initial")]
     pub held: Protected<Option<Hold>>,
-    /// Since when the newest hold lasts of which its people were told (H-35).
+    /// Start of the newest hold of which people were told (H-35).
     #[serde(default)]
     pub told_hold: Option<Awake>,
     /// Its recoveries.
@@ -459,7 +459,7 @@ impl Session {
         }
     }
 
-    /// Whether the client has told that it leaves this conversation for another one.
+    /// Whether the client has reported that it leaves this conversation for another one.
     pub(crate) fn has_left(&self) -> bool {
         let is_resume =
             matches!(*self.presence, Presence::Ended { reason: Some(EndReason::Resume), .. });

@@ -1,9 +1,10 @@
 //! Who is told that a hold lasts (H-35).
 
 use crate::crashes::{PID, at_rest, unattended};
-use crate::world::{PROMPT, World};
+use crate::world::{PROMPT, World, present};
 use coord_model::{
-    Action, Command, Event, HookKind, Kind, MarkChange, RegistryStatus, SessionKey, TaskFound, Whom,
+    Action, Command, Event, HookKind, Kind, MarkChange, Registry, RegistryEntry, RegistryStatus,
+    SessionKey, TaskFound, Whom,
 };
 
 /// Sets a hold.
@@ -39,12 +40,11 @@ fn waits_for(world: &mut World, error: &str) {
 
 #[test]
 fn h_35_whoever_set_it_a_hold_is_told_once_after_half_an_hour() {
-    let holds: [(Begins, &str); 5] = [
+    let holds: [(Begins, &str); 4] = [
         (|world| hold(world, Some(world.key()), None), "a person holds the session"),
         (|world| hold(world, None, None), "a person holds the session"),
         (has_stop_file, "the task directory has an .auto-stop (lunch)"),
         (|world| waits_for(world, "rate_limit"), "waits for the usage limit to reset"),
-        (|world| waits_for(world, "server_error"), "waits for the API to answer"),
     ];
     for (begin, why) in holds {
         let mut world = at_rest();
@@ -81,16 +81,59 @@ fn h_35_a_hold_that_ends_before_is_not_told() {
     assert_eq!(shown(&mut world), [""; 0]);
 }
 
-// Of the hold that a recovery waits for, the recovery tells.
+// After an API error a session that a person watches is idle; coord waits with the others.
+#[test]
+fn h_35_a_wait_for_the_api_is_told_where_coord_waits() {
+    let answered = |world: &mut World| {
+        waits_for(world, "server_error");
+        let _before = shown(world);
+        world.pass(1_810.0);
+        shown(world)
+    };
+    assert_eq!(answered(&mut at_rest()), [""; 0]);
+    let told = "coord: on hold for half an hour: waits for the API to answer";
+    assert_eq!(answered(&mut unattended()), [told]);
+}
+
+// S1-21: a session that its user has go on does not wait, however long its turn takes.
+#[test]
+fn h_35_a_turn_after_a_limit_is_no_hold() {
+    let mut world = at_rest();
+    waits_for(&mut world, "rate_limit");
+    world.pass(600.0);
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(7_200.0);
+    assert_eq!(shown(&mut world), [""; 0]);
+}
+
+// What a recovery waits for is told by the recovery.
 #[test]
 fn h_35_a_recovery_on_hold_is_told_once() {
-    let mut world = unattended();
-    let session = Some(world.key());
-    hold(&mut world, session, None);
-    world.crash(PID);
+    let causes: [Begins; 2] = [|world| world.crash(PID), World::signature];
+    for begin in causes {
+        let mut world = unattended();
+        let session = Some(world.key());
+        hold(&mut world, session, None);
+        begin(&mut world);
+        world.pass(7_200.0);
+        let told = shown(&mut world);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("coord: the recovery has waited"), "{told:?}");
+    }
+}
+
+// whoever started the session decides what is shown in its pane.
+#[test]
+fn h_35_nothing_is_shown_on_the_pane_of_a_foreign_session() {
+    let mut world = at_rest();
+    let Registry::Present(own) = present("s1") else { unreachable!() };
+    let foreign = Registry::Present(RegistryEntry { is_foreign: true, ..own });
+    world.registry(PID, foreign, false);
+    hold(&mut world, None, None);
+    let _before = shown(&mut world);
     world.pass(7_200.0);
-    let told = shown(&mut world);
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(shown(&mut world), [""; 0]);
 }
 
 #[test]
