@@ -232,14 +232,13 @@ pub(super) fn follow(
 
 #[cfg(test)]
 mod tests {
+    use super::super::requests::tests::example;
     use super::*;
 
     // A-06: a person sees which agent they allow something.
     #[test]
     fn the_heading_says_which_agent_asks() {
-        let text = r#"{"id": "r_7k2d", "need": "a_1.1", "kind": "permission", "session_id": "s", "name": "parser",
-            "cwd": "/p", "tool": "Bash", "since_ms": 0, "hook": null, "input": null, "why_not": null}"#;
-        let main: OpenRequest = serde_json::from_str(text).unwrap();
+        let main = example();
         let of_agent = OpenRequest { agent: Some("rev\u{1b}iewer".to_owned()), ..main.clone() };
         let plan = OpenRequest { kind: NeedKind::Plan, ..main.clone() };
         let question = OpenRequest { kind: NeedKind::Question, ..main.clone() };

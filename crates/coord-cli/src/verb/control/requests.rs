@@ -166,17 +166,22 @@ pub(super) fn find(word: &str, context: &Context) -> Result<OpenRequest, Failure
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use coord_wire::inspect::Where;
 
     use super::*;
 
+    /// The main agent of a session asks to run Bash.
+    pub(in crate::verb::control) fn example() -> OpenRequest {
+        let text = r#"{"id": "r_7k2d", "need": "a_1.1", "kind": "permission", "session_id": "s", "name": "parser",
+            "cwd": "/p", "tool": "Bash", "since_ms": 0, "hook": null, "input": null, "why_not": null}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
     // A-06: where it is, who asks, and how long its hook goes on to wait.
     #[test]
     fn a_request_says_where_it_is_and_who_asks() {
-        let text = r#"{"id": "r_7k2d", "need": "a_1.1", "kind": "permission", "session_id": "s", "name": "parser",
-            "cwd": "/p", "tool": "Bash", "since_ms": 0, "hook": null, "input": null, "why_not": null}"#;
-        let old: OpenRequest = serde_json::from_str(text).unwrap();
+        let old = example();
         let (kind, server) = ("tmux".to_owned(), Some("/tmp/t".to_owned()));
         let place = Some(Where { kind, text: "work:api.1".to_owned(), server });
         let main = OpenRequest { place, left_ms: Some(350_000), ..old.clone() };

@@ -111,6 +111,12 @@ fn the_time_of_the_agents_last_message_is_told_before_entries_of_its_user() {
     assert_eq!(written(&[&said, &error, &command]), None);
     let results = user(&json!([{"type": "tool_result", "content": "ok"}]));
     assert_eq!(written(&[&said, &results]), Some(1_795_860_000_000));
+    for beside in [
+        "<local-command-stdout>Set model</local-command-stdout>",
+        "<command-name>/model</command-name>",
+    ] {
+        assert_eq!(written(&[&said, &user(&json!(beside))]), Some(1_795_860_000_000), "{beside}");
+    }
     let interrupt = user(&text("[Request interrupted by user]"));
     assert_eq!(written(&[&said, &interrupt]), Some(1_795_860_000_000));
     // What stands before a prompt is not of that prompt's turn.
