@@ -12,6 +12,9 @@ use coord_model::{Action, Decision, Effect, NeedChange, NeedId, NeedStep};
 /// How long a notice that asks for nothing is shown, in milliseconds.
 pub(crate) const SHOWN_MS: u32 = 5_000;
 
+/// Age at which people are told of a hold, in milliseconds (H-35).
+pub(crate) const TOLD_AFTER_MS: u64 = 1_800_000;
+
 /// The effects and decisions of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effects {

@@ -9,12 +9,9 @@ use alloc::vec::Vec;
 
 use coord_model::{Awake, Moment};
 
-use crate::effects::Effects;
+use crate::effects::{Effects, TOLD_AFTER_MS};
 use crate::quota;
 use crate::records::{Session, State, WaitedFor};
-
-/// Age at which people are told of a hold, in milliseconds.
-pub(crate) const TOLD_AFTER_MS: u64 = 1_800_000;
 
 impl State {
     /// When the people at the session are told of a hold next.

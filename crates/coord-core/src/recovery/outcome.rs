@@ -7,8 +7,7 @@ use alloc::string::String;
 use coord_model::{Action, Awake, Moment};
 
 use super::guards::{Stop, Then};
-use crate::effects::Effects;
-use crate::hold::TOLD_AFTER_MS;
+use crate::effects::{Effects, TOLD_AFTER_MS};
 use crate::records::{Ending, Flag, NEVER, Obstacle, Session, Stage, State};
 
 /// Delay of the next proof after a change between proof and act, in milliseconds. It doubles after each change in
