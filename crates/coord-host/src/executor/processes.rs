@@ -41,7 +41,8 @@ impl Table {
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let mut table = Self::default();
         for pid in pids {
-            let known = before.all.get(&pid).copied();
+            // One that had run no program may be another one by now.
+            let known = before.all.get(&pid).copied().filter(|stat| !stat.is_forked);
             let stat = known.or_else(|| process::stat(pid).filter(|stat| !stat.is_zombie));
             let Some(stat) = stat else { continue };
             table.all.insert(pid, stat);
@@ -140,8 +141,11 @@ impl Table {
         let named = registered.iter().filter(|(_, registered)| *registered == session_id);
         let mut owners: BTreeSet<ProcessRef> =
             named.map(|(process, _)| *process).filter(|process| self.is_alive(*process)).collect();
+        // Before a client's child runs its program, its command line is the client's.
+        let is_forked = |pid: u32| self.all.get(&pid).is_some_and(|stat| stat.is_forked);
         let new = self.ours(self.new.iter(), |pid| {
-            process::cmdline(pid).is_some_and(|line| takes(&line, session_id.as_bytes()))
+            !is_forked(pid)
+                && process::cmdline(pid).is_some_and(|line| takes(&line, session_id.as_bytes()))
         });
         self.takers.extend(new);
         // If a client was started with the session but has moved on to another one, its registry entry says

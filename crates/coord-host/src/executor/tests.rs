@@ -289,14 +289,27 @@ struct Other {
 impl Other {
     /// Starts a shell with these words after its command, and these variables.
     fn start(words: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::running("echo; read x", words, variables)
+    }
+
+    /// Starts a shell that runs `script`, which prints a line once the shell is what it is to be.
+    fn running(script: &str, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "echo; read x"]).args(words).env_clear();
+        command.args(["-c", script]).args(words).env_clear();
         command.envs(variables.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Until the shell prints a line, its command line is still that of this program.
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let process = process_of(child.id());
-        Self { child, process }
+        let mut other = Self { child, process };
+        // Until the shell prints a line, its command line is still that of this program.
+        other.line();
+        other
+    }
+
+    /// The only line that was printed since the last one.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
     }
 }
 

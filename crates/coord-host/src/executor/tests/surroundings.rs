@@ -82,6 +82,25 @@ fn other_owners_are_found() {
     assert_eq!(found, [own.harness]);
 }
 
+// H-13: a client's child has the client's command line until it runs a program.
+#[test]
+fn a_child_that_runs_no_program_yet_is_no_owner() {
+    let mut world = World::new();
+    let crashed = world.crashed();
+    let program = format!("sh -c 'echo $$; read x' claude --resume {}", world.session);
+    let script = format!("(echo; read x && exec {program}); true");
+    let mut client = Other::running(&script, &["claude", "--resume", &world.session], &[]);
+    let subject = Subject { harness: client.process, ..crashed };
+    let before = world.look_whole(&subject);
+    assert_eq!(before.proof.owners, []);
+
+    // The program that it runs takes the session as well.
+    client.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let another = process_of(client.line().trim_end().parse().unwrap());
+    let after = world.tools.look_since(&subject, &before.table);
+    assert_eq!(after.proof.owners, [another]);
+}
+
 // H-08, H-35: idle is what the registry says now about exactly this process and session.
 #[test]
 fn idle_is_what_the_registry_says() {
