@@ -71,7 +71,7 @@ pub(crate) fn a_request_that_is_answered_at_both() {
     }
     print(&text_of(&table));
     let n_of = |word| table.values().filter_map(|row| row.get(&word)).sum::<usize>();
-    // Else nothing was raced for.
+    // Otherwise nothing was raced for.
     assert!(n < RACES || (0 < n_of(Word::Taken) && n_of(Word::Taken) < n), "{table:?}");
 }
 

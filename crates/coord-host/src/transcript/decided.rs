@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use coord_model::{Decided, RequestId, Verdict};
 use serde_json::Value;
 
+use super::order::holds;
+
 /// The decisions that complete lines of a transcript show, of the calls with these ids.
 pub fn decided_in(end: &[u8], calls: &BTreeMap<RequestId, String>) -> Vec<(RequestId, Decided)> {
     let lines = || end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -15,10 +17,6 @@ pub fn decided_in(end: &[u8], calls: &BTreeMap<RequestId, String>) -> Vec<(Reque
         of_call.find_map(|line| decision_of(&serde_json::from_slice(line).ok()?, call))
     };
     calls.iter().filter_map(|(request, call)| Some((*request, decision(call)?))).collect()
-}
-
-fn holds(line: &[u8], part: &[u8]) -> bool {
-    !part.is_empty() && line.windows(part.len()).any(|window| window == part)
 }
 
 /// What a line says of the decision on a call. The agent's own text is in no field that is read here.
