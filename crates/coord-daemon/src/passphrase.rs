@@ -332,7 +332,7 @@ mod tests {
                 start_time: u64::from(pid),
                 is_zombie: false,
                 is_stopped: false,
-                is_forked: false,
+                is_before_exec: false,
             })
         }
 

@@ -60,12 +60,12 @@ pub struct Stat {
     pub is_zombie: bool,
     /// Whether the process is stopped by a signal or a tracer (Ctrl-Z).
     pub is_stopped: bool,
-    /// Whether the process has run no program yet since it was forked. Its command line is its parent's.
-    pub is_forked: bool,
+    /// Whether the process was forked and has not called exec yet. Its command line is still its parent's.
+    pub is_before_exec: bool,
 }
 
-/// The flag of such a process in the ninth field of `stat`: `PF_FORKNOEXEC` of the kernel.
-const FORKED: u32 = 0x40;
+/// The kernel's flag for a process that was forked and has not called exec, in the ninth field of `stat`.
+const PF_FORKNOEXEC: u32 = 0x40;
 
 /// Longest `stat` file, in bytes. The kernel writes it whole into one read: the name has at most 64 bytes,
 /// and the rest are numbers.
@@ -159,7 +159,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         is_zombie: matches!(field(3)?, "Z" | "X"),
         is_stopped: matches!(field(3)?, "T" | "t"),
-        is_forked: field(9)?.parse::<u32>().ok()? & FORKED != 0,
+        is_before_exec: field(9)?.parse::<u32>().ok()? & PF_FORKNOEXEC != 0,
         ppid: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,

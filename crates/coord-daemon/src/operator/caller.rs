@@ -269,7 +269,7 @@ mod tests {
                 start_time: u64::from(pid),
                 is_zombie: row.3 == "zombie",
                 is_stopped: false,
-                is_forked: false,
+                is_before_exec: false,
             })
         }
 

@@ -41,8 +41,8 @@ impl Table {
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let mut table = Self::default();
         for pid in pids {
-            // One that had run no program may be another one by now.
-            let known = before.all.get(&pid).copied().filter(|stat| !stat.is_forked);
+            // A process that had not called exec may run another program by now.
+            let known = before.all.get(&pid).copied().filter(|stat| !stat.is_before_exec);
             let stat = known.or_else(|| process::stat(pid).filter(|stat| !stat.is_zombie));
             let Some(stat) = stat else { continue };
             table.all.insert(pid, stat);
@@ -141,10 +141,10 @@ impl Table {
         let named = registered.iter().filter(|(_, registered)| *registered == session_id);
         let mut owners: BTreeSet<ProcessRef> =
             named.map(|(process, _)| *process).filter(|process| self.is_alive(*process)).collect();
-        // Before a client's child runs its program, its command line is the client's.
-        let is_forked = |pid: u32| self.all.get(&pid).is_some_and(|stat| stat.is_forked);
+        // Until a client's child calls exec, it has the client's command line.
+        let is_before_exec = |pid: u32| self.all.get(&pid).is_some_and(|stat| stat.is_before_exec);
         let new = self.ours(self.new.iter(), |pid| {
-            !is_forked(pid)
+            !is_before_exec(pid)
                 && process::cmdline(pid).is_some_and(|line| takes(&line, session_id.as_bytes()))
         });
         self.takers.extend(new);

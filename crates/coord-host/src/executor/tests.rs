@@ -292,7 +292,7 @@ impl Other {
         Self::running("echo; read x", words, variables)
     }
 
-    /// Starts a shell that runs `script`, which prints a line once the shell is what it is to be.
+    /// Starts a shell that runs `script`, which prints a line when the shell is ready.
     fn running(script: &str, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).args(words).env_clear();
@@ -305,7 +305,7 @@ impl Other {
         other
     }
 
-    /// The only line that was printed since the last one.
+    /// Reads one line that it prints. Lines that it printed after that one are lost.
     fn line(&mut self) -> String {
         let mut line = String::new();
         BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -82,9 +82,9 @@ fn other_owners_are_found() {
     assert_eq!(found, [own.harness]);
 }
 
-// H-13: a client's child has the client's command line until it runs a program.
+// H-13: a client's child has the client's command line until it calls exec.
 #[test]
-fn a_child_that_runs_no_program_yet_is_no_owner() {
+fn a_child_that_has_not_called_exec_is_no_owner() {
     let mut world = World::new();
     let crashed = world.crashed();
     let program = format!("sh -c 'echo $$; read x' claude --resume {}", world.session);
