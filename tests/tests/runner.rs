@@ -111,18 +111,19 @@ impl Tree {
 #[test]
 fn a_run_goes_on_after_failures_and_lists_them() {
     let tree = Tree::new(&format!(
-        "case $1 in fmt) echo badly formatted; exit 1;; test) cat <<'END'\n{FAILED_TESTS}\nEND\nexit 101;; esac"
+        "case $1 in fmt) echo badly formatted; exit 1;; run) echo a finding; exit 1;; test) cat <<'END'\n{FAILED_TESTS}\nEND\nexit 101;; esac"
     ));
     let output = tree.run();
     let said = &output.stdout;
     assert_eq!(output.code(), Some(1), "{said}");
     assert!(said.contains("badly formatted") && said.contains("--- tidy: ok"), "{said}");
+    assert!(said.contains("\n--- simulation\na finding\n"), "{said}");
     let (_, list) = said.split_once("\nFAILED, after ").expect("a list of what failed");
     let (_, list) = list.split_once('\n').expect("a line of its own");
     let expected = "format (exit 1)\n\
                     tests (exit 101)\n    coord_core::b::c\n                no name of a test\n    \
                     again: cargo test -p coord-core --lib\n    \
-                    again: cargo test -p coord-tests --test wake\n";
+                    again: cargo test -p coord-tests --test wake\nsimulation (exit 1)\n";
     assert_eq!(list, expected, "{said}");
     let asked = tree.asked();
     for later in [
