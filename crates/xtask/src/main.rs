@@ -74,7 +74,8 @@ fn root() -> &'static Path {
 /// Cargo, as a person would call it. What `cargo run` tells this program of its own package would have build scripts
 /// that look at it, such as ring's, run again: here, and the next time without it.
 fn cargo() -> Command {
-    let mut cargo = Command::new(env!("CARGO"));
+    // Not the one that built this: without rustup before it, a dependency's own choice of a toolchain would count.
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let bytes = name.as_encoded_bytes();
         if bytes.starts_with(b"CARGO_PKG_") || bytes.starts_with(b"CARGO_MANIFEST_") {
