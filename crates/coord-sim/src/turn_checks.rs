@@ -36,9 +36,10 @@ impl Simulation {
         let is_seen = self.serving.is_some()
             && self.stalled_until <= self.time
             && self.checks.started_at + 40 * SECOND < self.time;
-        // Who was told of a client of ours knows of it for as long as it lives, whatever else comes and goes.
+        // Who was told of a client of ours knows of it for as long as it lives, whatever else comes and goes, the
+        // coordinator included.
         self.acts.doubled.retain(|id, since| {
-            is_seen && (ids.contains(id) || (*since == TOLD && ours.contains_key(id)))
+            if *since == TOLD { ours.contains_key(id) } else { is_seen && ids.contains(id) }
         });
         for id in ids.into_iter().filter(|_| is_seen) {
             let holders = self.machine.get().holders(&id, CONFIG_DIR);
