@@ -151,8 +151,9 @@ impl Place {
     /// Waits until its transcript has a line with that.
     #[track_caller]
     pub fn when_written(&self, words: &str) {
-        let session = self.when("it is known", |_| true);
         wait_until(&format!("its transcript has {words}"), || {
+            // Where the disk is slow, the hooks are spooled, and none of them says where it is until a later one.
+            let session = self.when("it is known", |_| true);
             let text = std::fs::read_to_string(&session.transcript_path).unwrap_or_default();
             if text.contains(words) { Ok(()) } else { Err(text) }
         });
