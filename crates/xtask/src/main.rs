@@ -74,7 +74,7 @@ fn root() -> &'static Path {
 /// Cargo, as a person would call it. What `cargo run` tells this program of its own package would have build scripts
 /// that look at it, such as ring's, run again: here, and the next time without it.
 fn cargo() -> Command {
-    // Not the one that built this: without rustup before it, a dependency's own choice of a toolchain would count.
+    // Not the cargo that built this: run without rustup, it lets a dependency's `rust-toolchain` file choose the compiler.
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let bytes = name.as_encoded_bytes();
