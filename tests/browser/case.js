@@ -195,6 +195,7 @@ async function restarts(page, url) {
   assert(words.endsWith(". Shown is what was known then. Retrying."), words);
   await until(page, () => document.querySelector("#session-acts button[disabled]") !== null);
   await text(page, ".row .name", "project");
+  await isAccessible(page, "a lost connection");
   await step("start");
   await until(page, () => document.getElementById("lost").hidden);
   await text(page, ".row .state", "idle");

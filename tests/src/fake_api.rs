@@ -1,7 +1,8 @@
 //! A Messages API on loopback that says what a test tells it to.
 //!
 //! The script is data: a list of [`Turn`]s, each the answer to one request of the main model.
-//! Requests without tools (titles, probes, summaries) get a harmless answer and use up no turn.
+//! Requests without tools (titles, probes, summaries) and those for a subagent's label get a harmless answer and use
+//! up no turn.
 //! Nothing here waits for a time: a turn can be held until the test opens its gate, and the test
 //! can wait for a request.
 
@@ -19,6 +20,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::wait::PATIENCE;
+
+/// With these words the client asks, each 30 s, what a subagent of its session is doing: the subagent's messages and
+/// tools come along (measured, 2.1.328).
+const LABEL_WANTED: &str = "most recent action in 3-5 words";
 
 /// The answer to one request.
 #[derive(Debug, Clone)]
@@ -175,7 +180,7 @@ pub struct Request {
     pub last_user_text: String,
     /// The messages and the system prompt, as JSON.
     pub whole: String,
-    /// A request without tools: not the main model's.
+    /// A request without tools or for a subagent's label: not the main model's.
     pub is_background: bool,
     /// Whether the answer is to be an event stream.
     pub is_stream: bool,
@@ -297,9 +302,10 @@ impl Shared {
 
     /// Records a request of `/v1/messages` and takes its turn.
     fn take_turn(&self, what: &str, body: &Value) -> Turn {
-        let is_background = body["tools"].as_array().is_none_or(Vec::is_empty);
         let messages = body["messages"].to_string();
         let last = last_user_text(body);
+        let is_background =
+            body["tools"].as_array().is_none_or(Vec::is_empty) || last.contains(LABEL_WANTED);
         let mut state = self.lock();
         state.requests.push(Request {
             what: what.to_owned(),

@@ -33,7 +33,7 @@ pub(crate) struct Harness {
     dir: PathBuf,
     root: PathBuf,
     config_dir: PathBuf,
-    session: String,
+    pub(crate) session: String,
     pub(crate) process: ProcessRef,
     pidfd: OwnedFd,
     commands: File,

@@ -86,7 +86,10 @@ fn f_02_a_need_is_told_once_in_the_fleet() {
     assert!(name.starts_with("desk/"), "{notice}");
     assert_eq!(notice["text"], format!("{name} asks to run Bash"));
     knows_told(desk, &need_of(desk, "first-of-desk"));
-    assert_eq!(status(&laptop.home)["relay"]["tells_for"][0], desk.id.as_str());
+    wait_until("the laptop says for whom it tells", || {
+        let relay = &status(&laptop.home)["relay"];
+        if relay["tells_for"][0] == desk.id.as_str() { Ok(()) } else { Err(relay.clone()) }
+    });
     first.report("PostToolUse", &json!({"tool_name": "Bash", "tool_input": {}}));
     let back = wait_until("the laptop takes it back", || {
         told(&laptop.home).get(1).cloned().ok_or("not yet")
