@@ -99,6 +99,12 @@ pub(crate) fn apply(
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, (stamp, at)),
+        // Questions and plans are asked one at a time: what was asked before this one, or by a second hook, is over too.
+        HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied
+            if kind_of(event) == WaitKind::Input =>
+        {
+            session.waits.end_all_of(|wait| is_of(wait, event) && wait.mono_ns <= stamp.mono_ns);
+        }
         // Two identical requests are two prompts, which are answered one after the other (U-01). No hook reports that
         // one was denied, so the prompt of the very call goes first.
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {

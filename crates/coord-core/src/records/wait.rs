@@ -115,6 +115,11 @@ impl Protected<Vec<Wait>> {
         self.0.retain(|wait| wait.call.as_ref() != call);
     }
 
+    /// These prompts are over.
+    pub(crate) fn end_all_of(&mut self, is_over: impl Fn(&Wait) -> bool) {
+        self.0.retain(|wait| !is_over(wait));
+    }
+
     /// The prompt at this place is over.
     pub(crate) fn end_at(&mut self, place: usize) {
         self.0.remove(place);

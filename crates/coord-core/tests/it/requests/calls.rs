@@ -79,6 +79,40 @@ fn a_01_a_plan_after_a_refused_one_is_not_the_same_plan() {
     assert!(!open(&world).contains(&Some(next)), "its result ends its own prompt");
 }
 
+// the same plan is asked again before anybody reports the result of the first one. Its own result ends its prompt, in
+// whatever order the hooks of its call arrive, and no prompt that is asked after it.
+#[test]
+fn a_01_a_plan_that_is_asked_again_ends_with_its_own_result() {
+    const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
+    const AFTER: HookKind = HookKind::Tool(ToolPhase::After);
+    for order in [[0, 1, 2, 3], [0, 1, 3, 2], [1, 3, 0, 2]] {
+        let mut world = in_a_turn();
+        let mut plan = |kind, call| {
+            let mut event = reports(&mut world, kind, call);
+            event.tool = Some("ExitPlanMode".into());
+            event
+        };
+        let asked = [
+            plan(BEFORE, Some("toolu_1")),
+            plan(HookKind::PermissionRequest, None),
+            plan(BEFORE, Some("toolu_2")),
+            plan(HookKind::PermissionRequest, None),
+        ];
+        let results = [plan(AFTER, Some("toolu_2")), plan(AFTER, Some("toolu_1"))];
+        let third = plan(HookKind::PermissionRequest, None);
+        for place in order {
+            world.send(asked[place].clone());
+        }
+        world.send(third.clone());
+        for result in results {
+            world.send(result);
+            let waits = &world.session("s1").waits;
+            let open: Vec<Option<RequestId>> = waits.iter().map(|wait| wait.request).collect();
+            assert_eq!(open, [Some(RequestId(third.id))], "{order:?}");
+        }
+    }
+}
+
 // a request names no call (measured). Where several calls under way have its input, a request may be late or
 // lost, and no call is taken for its own.
 #[test]
