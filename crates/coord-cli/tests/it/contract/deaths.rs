@@ -6,7 +6,6 @@ use super::wire::{ask, event, here, post, with};
 use coord_model::{SessionState, Status};
 use coord_tests::coord::{Coordinator, coord, events, install, programs, session, session_when};
 use coord_tests::home::Home;
-use coord_tests::wait::wait_until;
 use coord_wire::frame;
 use coord_wire::inspect::Session;
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,21 +40,6 @@ fn decisions(home: &Home, id: &str) -> Vec<String> {
     let lines = ask(home, "GET", &format!("/v1/sessions/{id}/decisions"), "").expect(200).json();
     let lines = lines.as_array().unwrap().iter();
     lines.map(|line| line["detail"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Begins a turn with a hook of which coord knows that the harness sent it. Hooks of a slow machine go to the spool, and
-/// what comes that way could be anybody's.
-#[track_caller]
-fn begin_verified_turn(home: &Home, harness: &mut Harness) {
-    harness.begin_turn();
-    wait_until("a hook is verified", || {
-        let seen = events(home, Some(&harness.session));
-        if seen.iter().any(|line| line["verified"] == true) {
-            return Ok(());
-        }
-        harness.report("UserPromptSubmit", &json!({"prompt": "x"}));
-        Err(seen)
-    });
 }
 
 #[test]
@@ -208,7 +192,7 @@ fn h10_three_interactive_ends_together_are_an_interruption() {
     let mut all: Vec<Harness> =
         (1..=4).map(|n| Harness::at_terminal(&home, &format!("session-{n}"))).collect();
     for harness in &mut all {
-        begin_verified_turn(&home, harness);
+        harness.begin_verified_turn(&home);
     }
     let by_hand = all.pop().unwrap();
     by_hand.end("prompt_input_exit");
@@ -252,7 +236,7 @@ fn h10_the_death_of_a_tmux_server_interrupts_its_sessions() {
     let mut outside = Harness::at_terminal(&home, "outside");
     for harness in inside.iter_mut().chain([&mut outside]) {
         harness.register();
-        begin_verified_turn(&home, harness);
+        harness.begin_verified_turn(&home);
     }
     let seen = session(&home, "session-1").unwrap();
     assert!(seen.tmux.is_some_and(|tmux| tmux.pane.starts_with('%')), "the pane is known");
@@ -311,7 +295,7 @@ fn r09_a_reused_pid_is_another_process() {
 fn h25_an_event_of_a_stranger_is_marked() {
     let (home, _coordinator) = watched();
     let mut harness = Harness::headless(&home, "session-one");
-    begin_verified_turn(&home, &mut harness);
+    harness.begin_verified_turn(&home);
     let fields = harness_fields(&harness, here().pid_ns);
     let mono_ns = coord_store::now().mono_ns;
     let forged = with(event("session-one", "Stop", 1), fields);

@@ -3,7 +3,7 @@
 
 use coord_host::process;
 use coord_model::ProcessRef;
-use coord_tests::coord::programs;
+use coord_tests::coord::{events, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Running, copy_program, run, write_program};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
@@ -33,7 +33,7 @@ pub(crate) struct Harness {
     dir: PathBuf,
     root: PathBuf,
     config_dir: PathBuf,
-    pub(crate) session: String,
+    session: String,
     pub(crate) process: ProcessRef,
     pidfd: OwnedFd,
     commands: File,
@@ -248,6 +248,25 @@ impl Harness {
     pub(crate) fn begin_turn(&mut self) {
         assert_eq!(self.report("SessionStart", &json!({"source": "startup"})), 0);
         assert_eq!(self.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
+    }
+
+    /// The same; coord knows that the harness sent it.
+    #[track_caller]
+    pub(crate) fn begin_verified_turn(&mut self, home: &Home) {
+        assert_eq!(self.report("SessionStart", &json!({"source": "startup"})), 0);
+        self.report_verified(home, "UserPromptSubmit", &json!({"prompt": "x"}));
+    }
+
+    /// Reports an event, again until coord knows that the harness sent it: on a slow machine it goes to the spool, and
+    /// what comes that way could be anybody's.
+    #[track_caller]
+    pub(crate) fn report_verified(&mut self, home: &Home, event: &str, fields: &Value) {
+        wait_until("it is verified", || {
+            assert_eq!(self.report(event, fields), 0);
+            let seen = events(home, Some(&self.session));
+            let is_it = |line: &Value| line["name"] == event && line["verified"] == true;
+            if seen.iter().any(is_it) { Ok(()) } else { Err(seen) }
+        });
     }
 
     /// Reports a SessionEnd and leaves.

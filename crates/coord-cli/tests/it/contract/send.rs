@@ -294,7 +294,7 @@ fn an_idle_session_is_woken() {
     });
     harness.register_as(&registered.to_string());
     let starts = json!({"source": "startup", "permission_mode": "default"});
-    assert_eq!(harness.report("SessionStart", &starts), 0);
+    harness.report_verified(&home, "SessionStart", &starts);
     session_when(&home, ONE, "idle", |session| session.state == SessionState::Idle);
     // Without a wake hook nothing is promised.
     let told = send(&home, &[ONE, "one"]).expect_success().stdout;
