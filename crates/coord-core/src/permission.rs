@@ -7,6 +7,7 @@
 //! only where a hook of coord's may wait for a reply.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::records::{Over, Session, Stamp, UnderWay, Wait, WaitKind};
 use coord_model::{
@@ -99,27 +100,8 @@ pub(crate) fn apply(
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, (stamp, at)),
-        // Questions and plans are asked one at a time: what was asked before this one, or by a second hook, is over too.
-        HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied
-            if kind_of(event) == WaitKind::Input =>
-        {
-            session.waits.end_all_of(|wait| is_of(wait, event) && wait.mono_ns <= stamp.mono_ns);
-        }
-        // Two identical requests are two prompts, which are answered one after the other (U-01). No hook reports that
-        // one was denied, so the prompt of the very call goes first.
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            let is_named = |wait: &Wait| event.call.is_some() && wait.call == event.call;
-            // One whose call is known is rather that call's.
-            let is_unnamed = |wait: &Wait| wait.call.is_none();
-            let first = |is: &dyn Fn(&Wait) -> bool| {
-                session.waits.iter().position(|wait| is_of(wait, event) && is(wait))
-            };
-            if first(&is_named).is_some() {
-                // All of them, if its hook is registered twice.
-                session.waits.end_call(event.call.as_ref());
-            } else if let Some(over) = first(&is_unnamed).or_else(|| first(&|_| true)) {
-                session.waits.end_at(over);
-            }
+            on_result(session, event, stamp);
         }
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
             session.waits.end_of_thread(event.agent.as_ref());
@@ -134,19 +116,43 @@ pub(crate) fn apply(
         HookKind::SessionStart(StartSource::Compact)
         | HookKind::StatusLine(_)
         | HookKind::Other(_) => (),
-        // Its request may have been faster on its way.
-        HookKind::Tool(ToolPhase::Before) => {
-            let is_it = |wait: &Wait| {
-                wait.call.is_none() && stamp.mono_ns <= wait.mono_ns && is_call(wait, event)
-            };
-            if let Some(asked_ns) =
-                session.waits.iter().find(|one| is_it(one)).map(|one| one.mono_ns)
-            {
-                let call = take_call(session, event, asked_ns);
-                session.waits.name_call(call, is_it);
-            }
-        }
+        HookKind::Tool(ToolPhase::Before) => on_call(session, event, stamp),
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.end_all(),
+    }
+}
+
+/// Ends the prompt of a call that has a result. A result ends no prompt that was asked after it; only a notification comes
+/// late. Two identical requests are two prompts, which are answered one after the other (U-01). No hook reports that one
+/// was denied, so the prompt of the very call goes first.
+fn on_result(session: &mut Session, event: &HookEvent, stamp: Stamp) {
+    let is_asked =
+        |wait: &Wait| is_of(wait, event) && (wait.tool.is_empty() || wait.mono_ns <= stamp.mono_ns);
+    let is_named = |wait: &Wait| event.call.is_some() && wait.call == event.call && is_asked(wait);
+    // One whose call is known is rather that call's.
+    let is_unnamed = |wait: &Wait| wait.call.is_none() && is_asked(wait);
+    if session.waits.iter().any(is_named) {
+        // All of them, if its hook is registered twice.
+        session.waits.end_all_of(is_named);
+    } else if let Some(over) = (session.waits.iter().position(is_unnamed))
+        .or_else(|| session.waits.iter().position(is_asked))
+    {
+        session.waits.end_at(over);
+    }
+}
+
+/// Names the call of a prompt whose request was faster on its way than the report that its call begins. It has no name
+/// yet, or that of an earlier prompt: it was taken for the same question, asked by a second hook.
+fn on_call(session: &mut Session, event: &HookEvent, stamp: Stamp) {
+    let is_earlier = |wait: &&Wait| wait.mono_ns < stamp.mono_ns && is_call(wait, event);
+    let earlier = session.waits.iter().filter(is_earlier);
+    let earlier: Vec<String> = earlier.filter_map(|wait| wait.call.clone()).collect();
+    let is_it = |wait: &Wait| {
+        let may_be_its = wait.call.as_ref().is_none_or(|call| earlier.contains(call));
+        may_be_its && stamp.mono_ns <= wait.mono_ns && is_call(wait, event)
+    };
+    if let Some(asked_ns) = session.waits.iter().find(|one| is_it(one)).map(|one| one.mono_ns) {
+        let call = take_call(session, event, asked_ns);
+        session.waits.name_call(call, is_it);
     }
 }
 
@@ -161,8 +167,8 @@ fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 
-/// Whether the event reports the very call that this prompt is about. Questions and plans are asked one at a time, and
-/// the client adds to a plan's input after it reported its call (measured), so their input is not compared.
+/// Whether the event reports the very call that this prompt is about. The client adds to a plan's input after it reported
+/// its call (measured), so the input of plans and questions is not compared.
 fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     let is_same =
         wait.kind == WaitKind::Input || (event.digest.is_some() && wait.digest == event.digest);

@@ -110,11 +110,6 @@ impl Protected<Vec<Wait>> {
         }
     }
 
-    /// The prompts about this call are over.
-    pub(crate) fn end_call(&mut self, call: Option<&String>) {
-        self.0.retain(|wait| wait.call.as_ref() != call);
-    }
-
     /// These prompts are over.
     pub(crate) fn end_all_of(&mut self, is_over: impl Fn(&Wait) -> bool) {
         self.0.retain(|wait| !is_over(wait));

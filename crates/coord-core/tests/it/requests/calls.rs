@@ -35,6 +35,10 @@ fn tell_of(world: &mut World, tool: &str, phase: ToolPhase, call: &str) {
     world.seconds += 0.001;
 }
 
+fn open(world: &World) -> Vec<Option<RequestId>> {
+    world.session("s1").waits.iter().map(|wait| wait.request).collect()
+}
+
 // where a hook is registered twice, the next question is no other call's.
 #[test]
 fn a_07_a_call_that_is_reported_twice_is_one_call() {
@@ -71,16 +75,13 @@ fn a_01_a_plan_after_a_refused_one_is_not_the_same_plan() {
     tell_of(&mut world, "ExitPlanMode", ToolPhase::Before, "toolu_1");
     asks_with(&mut world, "ExitPlanMode", 1, None);
     let next = asks_with(&mut world, "ExitPlanMode", 2, None);
-    let open = |world: &World| -> Vec<Option<RequestId>> {
-        world.session("s1").waits.iter().map(|wait| wait.request).collect()
-    };
     assert!(open(&world).contains(&Some(next)));
     tell_of(&mut world, "ExitPlanMode", ToolPhase::After, "toolu_2");
     assert!(!open(&world).contains(&Some(next)), "its result ends its own prompt");
 }
 
-// the same plan is asked again before anybody reports the result of the first one. Its own result ends its prompt, in
-// whatever order the hooks of its call arrive, and no prompt that is asked after it.
+// the same plan is asked again before anybody reports the result of the first one. A result ends the prompt of its
+// own call, in whatever order the hooks arrive, and none that was asked after it.
 #[test]
 fn a_01_a_plan_that_is_asked_again_ends_with_its_own_result() {
     const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
@@ -104,13 +105,25 @@ fn a_01_a_plan_that_is_asked_again_ends_with_its_own_result() {
             world.send(asked[place].clone());
         }
         world.send(third.clone());
-        for result in results {
+        let [first, third] = [asked[1].id, third.id].map(|id| Some(RequestId(id)));
+        for (result, left) in results.into_iter().zip([&[first, third][..], &[third]]) {
             world.send(result);
-            let waits = &world.session("s1").waits;
-            let open: Vec<Option<RequestId>> = waits.iter().map(|wait| wait.request).collect();
-            assert_eq!(open, [Some(RequestId(third.id))], "{order:?}");
+            assert_eq!(open(&world), left, "{order:?}");
         }
     }
+}
+
+// the client reports both questions of one message at once, and shows one after the other (measured, 2.1.328).
+#[test]
+fn a_01_two_questions_of_one_message_end_one_after_the_other() {
+    let mut world = in_a_turn();
+    tell(&mut world, ToolPhase::Before, "toolu_1");
+    tell(&mut world, ToolPhase::Before, "toolu_2");
+    let [_first, second] = [1, 2].map(|text| asks_with(&mut world, "AskUserQuestion", text, None));
+    tell(&mut world, ToolPhase::After, "toolu_1");
+    assert_eq!(open(&world), [Some(second)]);
+    tell(&mut world, ToolPhase::After, "toolu_2");
+    assert_eq!(open(&world), []);
 }
 
 // a request names no call (measured). Where several calls under way have its input, a request may be late or
@@ -219,7 +232,6 @@ fn a_01_a_result_ends_no_other_prompt_with_the_same_input() {
     (result.tool, result.digest, result.call) =
         (Some("Bash".into()), Some(7), Some("toolu_2".into()));
     world.send(result);
-    let open: Vec<Option<RequestId>> =
-        world.session("s1").waits.iter().map(|wait| wait.request).collect();
+    let open = open(&world);
     assert!(!open.contains(&Some(second)) && open.len() == 1, "{open:?}");
 }
