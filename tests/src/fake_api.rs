@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use crate::wait::PATIENCE;
 
-/// With these words the client asks, each 30 s, what a subagent of its session is doing: the subagent's messages and
-/// tools come along (measured, 2.1.328).
+/// With these words the client asks now and then what a subagent of its session is doing; the subagent's messages and
+/// tools come along (measured, 2.1.328: within 40 s).
 const LABEL_WANTED: &str = "most recent action in 3-5 words";
 
 /// The answer to one request.

@@ -250,10 +250,10 @@ impl Harness {
         assert_eq!(self.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
     }
 
-    /// The same; coord knows that the harness sent it.
+    /// The same; coord knows that the harness sent both.
     #[track_caller]
     pub(crate) fn begin_verified_turn(&mut self, home: &Home) {
-        assert_eq!(self.report("SessionStart", &json!({"source": "startup"})), 0);
+        self.report_verified(home, "SessionStart", &json!({"source": "startup"}));
         self.report_verified(home, "UserPromptSubmit", &json!({"prompt": "x"}));
     }
 
@@ -261,7 +261,7 @@ impl Harness {
     /// what comes that way could be anybody's.
     #[track_caller]
     pub(crate) fn report_verified(&mut self, home: &Home, event: &str, fields: &Value) {
-        wait_until("it is verified", || {
+        wait_until(&format!("{event} is verified"), || {
             assert_eq!(self.report(event, fields), 0);
             let seen = events(home, Some(&self.session));
             let is_it = |line: &Value| line["name"] == event && line["verified"] == true;
