@@ -99,11 +99,8 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
-        let of_server: Vec<SessionKey> = self
-            .sessions()
-            .filter(|session| session.pane().is_some_and(|pane| pane.server == process))
-            .map(|session| session.key)
-            .collect();
+        let within_ms = self.header.settings.interrupted_within_ms;
+        let of_server = self.keys_of(|session| session.server(within_ms, at) == Some(process));
         if of_server.is_empty() {
             return of_server;
         }
@@ -127,7 +124,7 @@ impl State {
     ) -> Vec<SessionKey> {
         let within_ms = self.header.settings.interrupted_within_ms;
         let Some(session) = self.get(key) else { return Vec::new() };
-        let server = session.pane().map(|pane| pane.server);
+        let server = session.server(within_ms, at);
         let died = self.header.dead_servers.iter().rev().find(|dead| Some(dead.process) == server);
         if let Some(died) = died.copied()
             && at.awake.ms_since(died.at.awake) <= within_ms

@@ -167,12 +167,18 @@ fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 
-/// Whether the event reports the very call that this prompt is about. The client adds to a plan's input after it reported
-/// its call (measured), so the input of plans and questions is not compared.
+/// Whether the event reports the very call that this prompt is about.
 fn is_call(wait: &Wait, event: &HookEvent) -> bool {
-    let is_same =
-        wait.kind == WaitKind::Input || (event.digest.is_some() && wait.digest == event.digest);
-    is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
+    wait.agent == event.agent
+        && event.tool.as_ref() == Some(&wait.tool)
+        && is_same_input(event, wait.digest)
+}
+
+/// Whether the report that a call begins and its request have the same input. The client adds to a plan's input in between
+/// (measured), so that of plans is not compared.
+fn is_same_input(event: &HookEvent, digest: Option<u64>) -> bool {
+    let is_plan = event.tool.as_deref() == Some("ExitPlanMode");
+    is_plan || (event.digest.is_some() && event.digest == digest)
 }
 
 /// The client's id of the call that a request of the main thread is about, which was emitted at `asked_ns`: the one that
@@ -185,9 +191,8 @@ fn take_call(session: &mut Session, event: &HookEvent, asked_ns: u64) -> Option<
     }
     let is_input = kind_of(event) == WaitKind::Input;
     let call = session.under_way.ask_about(|one: &UnderWay| {
-        let is_same = is_input || (event.digest.is_some() && one.digest == event.digest);
-        let has_begun = one.mono_ns <= asked_ns;
-        is_same && has_begun && !one.is_asked && event.tool.as_ref() == Some(&one.tool)
+        let has_begun = one.mono_ns <= asked_ns && !one.is_asked;
+        has_begun && event.tool.as_ref() == Some(&one.tool) && is_same_input(event, one.digest)
     });
     call.or_else(|| {
         let is_same = |wait: &&Wait| wait.digest == event.digest && is_call(wait, event);

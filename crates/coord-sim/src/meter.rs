@@ -123,8 +123,9 @@ impl Sent {
 }
 
 /// What happens about permission prompts, in words.
-const SITUATIONS: [&str; 26] = [
+const SITUATIONS: [&str; 27] = [
     "several prompts at once",
+    "several questions at once",
     "a later prompt decided first",
     "the same call asked for again",
     "dialog of a background subagent",

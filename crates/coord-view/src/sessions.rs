@@ -288,7 +288,7 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
         PaneFact::Unreadable { at, why } => {
             all.push((format!("could not be read: {why}"), "pane", at.wall_ms));
         }
-        PaneFact::NotThere { at } => {
+        PaneFact::NotThere { at, .. } => {
             all.push(("none in tmux has the client's terminal".to_owned(), "pane", at.wall_ms));
         }
         PaneFact::Its(view) => {

@@ -2,6 +2,7 @@
 
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
+use coord_tests::wait::wait_until;
 use serde_json::{Value, json};
 
 use crate::requests::{request, started};
@@ -78,6 +79,56 @@ pub(crate) fn questions_are_answered_from_elsewhere() {
     assert!(said.contains(denied), "{said}");
     place.pane.wait_screen("Not painted.");
     place.when_written("no paint left");
+}
+
+/// One question with two options.
+fn question(text: &str) -> Value {
+    let option = |label: &str| json!({"label": label, "description": format!("means {label}")});
+    json!({"questions": [{
+        "question": text, "header": "Colour", "multiSelect": false,
+        "options": [option("Red"), option("Blue")],
+    }]})
+}
+
+// A-01, A-07: the client reports both questions of one message at once and shows one after the other (measured). An answer
+// from elsewhere reaches the one that it is for, whichever is on the screen.
+pub(crate) fn a_request_beside_another_question() {
+    let turn = Turn::tool("AskUserQuestion", question("Which walls?"))
+        .and_tool("AskUserQuestion", question("Which doors?"));
+    let mut place = started(&MANUAL, [turn, Turn::text("Painted.").lasting()]);
+    place.prompt("Paint it.");
+    let [walls, doors] = wait_until("both questions can be answered", || {
+        let listed = place.runs("coordctl", &["requests", "--json"]);
+        let id_of = |text: &str| {
+            let all: Value = serde_json::from_str(listed.lines().next()?).ok()?;
+            let is_it = |one: &&Value| one["input"].to_string().contains(text);
+            let found = all["requests"].as_array()?.iter().find(is_it)?;
+            let can_be_answered = found["hook"].is_object() && found["why_not"].is_null();
+            can_be_answered.then(|| found["id"].as_str().map(ToOwned::to_owned))?
+        };
+        let ids = [id_of("Which walls?"), id_of("Which doors?")];
+        if let [Some(walls), Some(doors)] = ids { Ok([walls, doors]) } else { Err(listed) }
+    });
+    place.pane.wait_screen("Which walls?");
+    let said = place.runs("coordctl", &["answer", &doors, "--option", "2", "--yes"]);
+    assert!(said.contains("Taken: the client took your answer.\ncode 0"), "{said}");
+    place.pane.wait_screen("Which doors? → Blue");
+    let left = place.runs("coordctl", &["requests"]);
+    assert!(left.contains(&walls) && !left.contains(&doors), "{left}");
+    wait_until("the other question is answered at the terminal", || {
+        let screen = place.pane.screen();
+        if screen.contains("Enter to select") {
+            place.pane.keys(&["Enter"]);
+            return Err(screen);
+        }
+        Ok(())
+    });
+    place.when_at_rest();
+    for expected in [r#"\"Which walls?\"=\"Red\""#, r#"\"Which doors?\"=\"Blue\""#] {
+        place.when_written(expected);
+    }
+    let left = place.runs("coordctl", &["requests"]);
+    assert!(!left.contains(&walls), "{left}");
 }
 
 /// Lets the client ask for the approval of a plan. It takes the plan from a file that its prompt names.

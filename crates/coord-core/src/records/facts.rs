@@ -2,7 +2,9 @@
 //! Decides nothing.
 
 use alloc::string::String;
-use coord_model::{Awake, Moment, PaneProof, RegistryEntry, RegistryStatus, Screen, TmuxPane};
+use coord_model::{
+    Awake, Moment, PaneProof, ProcessRef, RegistryEntry, RegistryStatus, Screen, TmuxPane,
+};
 use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
@@ -55,6 +57,9 @@ pub enum PaneFact {
     NotThere {
         /// When that was seen.
         at: Moment,
+        /// The tmux server that had the pane until then. Its death may be the reason (H-10).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server: Option<ProcessRef>,
     },
 }
 
@@ -200,7 +205,12 @@ impl Protected<PaneFact> {
 
     /// No pane has the harness's terminal.
     pub(crate) fn note_not_there(&mut self, at: Moment) {
-        self.0 = PaneFact::NotThere { at };
+        let server = match &self.0 {
+            PaneFact::Its(view) => Some(view.pane.server),
+            PaneFact::Unknown | PaneFact::Unreadable { .. } => None,
+            PaneFact::NotThere { .. } => return,
+        };
+        self.0 = PaneFact::NotThere { at, server };
     }
 
     /// The pane could not be captured. One that was proved before stays proved; its screen ages by itself.
@@ -269,7 +279,7 @@ clocks!(enum PaneFact {
     Unknown {} until {}
     Unreadable { at: at, why: why } until {}
     Its { 0: view } until {}
-    NotThere { at: at } until {}
+    NotThere { at: at, server: server } until {}
 });
 
 clocks!(none in Source);

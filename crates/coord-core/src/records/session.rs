@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{
-    Awake, Background, EndReason, Kind, Launch, Moment, NeedId, PaneProof, SessionKey, TmuxPane,
-    Via,
+    Awake, Background, EndReason, Kind, Launch, Moment, NeedId, PaneProof, ProcessRef, SessionKey,
+    TmuxPane, Via,
 };
 
 use super::clocks::clocks;
@@ -322,6 +322,19 @@ impl Session {
             PaneFact::Its(view) => Some(&view.pane),
             PaneFact::Unknown | PaneFact::Unreadable { .. } => self.tmux.as_ref(),
             PaneFact::NotThere { .. } => None,
+        }
+    }
+
+    /// The tmux server that its end is judged by: that of its pane, also if the pane was seen to be gone within
+    /// `within_ms` milliseconds. A dying server takes the pane along before its client ends.
+    pub(crate) fn server(&self, within_ms: u64, at: Moment) -> Option<ProcessRef> {
+        match &*self.pane {
+            PaneFact::NotThere { at: lost, server } => {
+                server.filter(|_| at.awake.ms_since(lost.awake) <= within_ms)
+            }
+            PaneFact::Its(_) | PaneFact::Unknown | PaneFact::Unreadable { .. } => {
+                self.pane().map(|pane| pane.server)
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Deaths and ends: stopped, crashed, interrupted or unknown (S0-02, S0-25f, S0-28a, H-05, H-10).
 
 use crate::world::{
-    END, EXIT, PROMPT, START, STOP, World, entry, no_registry, pane, present, process,
+    END, EXIT, PROMPT, START, STOP, World, blank, entry, its, no_registry, pane, present, process,
 };
 use coord_core::Presence;
 use coord_model::{
-    Effect, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, Registry, RegistryStatus,
-    SessionState, StartSource,
+    Effect, EndReason, Event, HookKind, Kind, PaneFound, ProcessSeen, Provenance, Registry,
+    RegistryStatus, SessionState, StartSource,
 };
 
 fn in_a_turn() -> World {
@@ -241,6 +241,33 @@ fn h_10_a_tmux_servers_death_takes_its_sessions_along_in_either_order() {
         }
         assert_eq!(world.state_of("s1"), SessionState::Interrupted, "server first: {server_first}");
         assert_eq!(world.state_of("s2"), SessionState::Stopped);
+    }
+}
+
+#[test]
+fn h_10_a_pane_that_is_gone_with_its_server_tells_nothing_else() {
+    // A dying server takes the pane along; its client ends a moment later.
+    for server_first in [true, false] {
+        for ends_late in [false, true] {
+            let mut world = World::new();
+            world.open_in("s1", 100, Kind::Interactive, None);
+            world.seen_on_pane(100, its(blank()), false);
+            if server_first {
+                world.exit(7);
+            }
+            world.seen_on_pane(100, PaneFound::NotThere, false);
+            if ends_late {
+                world.pass(11.0);
+                world.seen_on_pane(100, PaneFound::NotThere, false);
+            }
+            if !server_first {
+                world.exit(7);
+            }
+            world.hook("s1", 100, END);
+            let expected =
+                if ends_late { SessionState::Stopped } else { SessionState::Interrupted };
+            assert_eq!(world.state_of("s1"), expected, "{server_first} {ends_late}");
+        }
     }
 }
 

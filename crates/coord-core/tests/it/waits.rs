@@ -155,7 +155,7 @@ fn a_question_is_not_about_an_earlier_call_whose_prompt_is_over() {
     let mut world = in_a_turn();
     let question = |world: &mut World, kind| {
         let mut event = world.event("s1", 100, kind, 0.0);
-        event.tool = Some("AskUserQuestion".into());
+        (event.tool, event.digest) = (Some("AskUserQuestion".into()), Some(7));
         event
     };
     let mut begins = question(&mut world, HookKind::Tool(ToolPhase::Before));

@@ -2,10 +2,10 @@
 //!
 //! A prompt behaves as version 2.1.330 was measured to. In the main thread and in a foreground subagent its dialog is on
 //! the screen while its hook waits. A background subagent's dialog is built when its hooks have ended. Calls that are safe
-//! in parallel ask at once, and the registry says `waiting` until the last of them is decided. Esc rejects all of them
-//! and ends the turn. What a hook decided stands in the transcript directly before the call's result, so for an allowed
-//! call only when its tool has ended. A headless run shows no dialog: it waits for its hooks, and denies what they do not
-//! decide. A client's plan ends with a prompt; the simulation tells how it was decided.
+//! in parallel, and questions, ask at once, and the registry says `waiting` until the last of them is decided. Esc rejects
+//! all of them and ends the turn. What a hook decided stands in the transcript directly before the call's result, so for
+//! an allowed call only when its tool has ended. A headless run shows no dialog: it waits for its hooks, and denies what
+//! they do not decide. A client's plan ends with a prompt; the simulation tells how it was decided.
 
 use coord_model::{ReplyKind, Screen};
 use coord_testkit::Random;
@@ -252,18 +252,28 @@ impl Draft<'_> {
         self.speaks("text");
     }
 
-    /// A call that the person decides instead of running a tool.
-    pub(super) fn asks_person(&mut self, tool: &'static str, input: Value, turn: Turn) {
+    /// Calls that the person decides instead of running a tool.
+    fn asks_person(&mut self, tool: &'static str, inputs: Vec<Value>, turn: Turn) {
         self.client.rest = Truth::Idle;
         self.speaks("tool_use");
         self.pass(2..10);
-        let call = Call { input, ..self.call(tool) };
-        self.tool_event("PreToolUse", &call, None);
-        self.asks(vec![call], By::Main, turn);
+        let calls: Vec<Call> =
+            inputs.into_iter().map(|input| Call { input, ..self.call(tool) }).collect();
+        for call in &calls {
+            self.tool_event("PreToolUse", call, None);
+        }
+        self.asks(calls, By::Main, turn);
+    }
+
+    /// A call that asks, or two in one message.
+    pub(super) fn question(&mut self, turn: Turn) {
+        let n = if self.random.chance(0.3) { 2 } else { 1 };
+        let inputs = (0..n).map(|_| self.questions()).collect();
+        self.asks_person(QUESTION, inputs, turn);
     }
 
     /// One or two questions.
-    pub(super) fn question(&mut self, turn: Turn) {
+    fn questions(&mut self) -> Value {
         let of = self.name("question");
         let question = |n: u64, is_multiple: bool| {
             json!({
@@ -275,7 +285,7 @@ impl Draft<'_> {
         };
         let many = self.random.range(1..3);
         let questions: Vec<Value> = (0..many).map(|n| question(n, self.random.coin())).collect();
-        self.asks_person(QUESTION, json!({"questions": questions}), turn);
+        json!({"questions": questions})
     }
 
     /// A plan, which at times stands nowhere but in the client.
@@ -284,7 +294,7 @@ impl Draft<'_> {
         let plan =
             json!({"plan": format!("1. {of}"), "planFilePath": format!("/home/dev/{of}.md")});
         let input = if self.random.chance(0.1) { json!({}) } else { plan };
-        self.asks_person(PLAN, input, turn);
+        self.asks_person(PLAN, vec![input], turn);
     }
 
     fn runs(&mut self, call: &Call, agent: Option<&str>) {

@@ -30,7 +30,10 @@ impl Simulation {
             self.requests.calls.insert(call.id.clone(), truth);
         }
         if 1 < calls.len() {
-            self.counts("several prompts at once");
+            let are_questions = calls.iter().any(|call| call.asked_for() == AskedFor::Answers);
+            let of =
+                if are_questions { "several questions at once" } else { "several prompts at once" };
+            self.counts(of);
         }
         if asked.is_again {
             self.counts("the same call asked for again");
