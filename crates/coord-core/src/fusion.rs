@@ -18,7 +18,7 @@
 //! A screen is a level too, and a weak one. It is consulted only where there is no registry, and holds for
 //! [`SCREEN_FRESH_MS`]. While only one capture contradicts the hooks, the state is unknown.
 
-use crate::records::{PaneFact, Session, Source, Turn, WaitKind};
+use crate::records::{PaneFact, Session, Source, State, Turn, WaitKind};
 use coord_model::{Awake, Moment, RegistryStatus, Screen};
 
 /// How long the registry may lag behind an edge, in milliseconds. It follows within 0.1 s (measured).
@@ -148,6 +148,23 @@ pub(crate) fn newest_edge(session: &Session) -> Moment {
     let waits = session.waits.iter().map(|wait| wait.since.wall_ms);
     let edges = session.edge.map(|edge| edge.wall_ms).into_iter().chain([session.edge_at.wall_ms]);
     Moment { wall_ms: waits.chain(edges).max().unwrap_or(0), ..session.edge_at }
+}
+
+impl State {
+    /// Whether the end of the session's transcript may be another process's: one with the same conversation was there since
+    /// the session's own last hook, and both write to one file.
+    pub(crate) fn may_be_written_by_another(&self, session: &Session) -> bool {
+        let since_ms = newest_edge(session).wall_ms;
+        let was_there = |other: &Session| match other.owner.as_ref().and_then(|one| one.seen_alive)
+        {
+            Some((true, _)) => true,
+            Some((false, gone)) => since_ms <= gone.wall_ms,
+            None => since_ms <= newest_edge(other).wall_ms,
+        };
+        let is_other =
+            |other: &Session| other.key != session.key && other.session_id == session.session_id;
+        self.sessions_with_id(&session.session_id).any(|other| is_other(other) && was_there(other))
+    }
 }
 
 /// What the session is doing, as hooks report it.

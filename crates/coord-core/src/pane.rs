@@ -115,7 +115,7 @@ impl State {
         let key = self.key_of_owner(&self.local_owner(process)?)?;
         let mut session = self.take(key)?;
         let is_news = interrupted_ms.is_some_and(|ms| fusion::newest_edge(&session).wall_ms <= ms);
-        if is_news && fusion::is_in_doubt(&session) {
+        if is_news && fusion::is_in_doubt(&session) && !self.may_be_written_by_another(&session) {
             turn::interrupt(&mut session, Source::Transcript, at, fx);
         }
         session.signature.note_content(has_signature);

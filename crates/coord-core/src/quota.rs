@@ -105,7 +105,7 @@ impl State {
             let is_over = matches!(*session.turn, Turn::Closed { .. } | Turn::Interrupted { .. });
             // If a turn was interrupted before it wrote anything, the transcript still ends with an older error.
             let is_its = fusion::newest_edge(session).wall_ms <= failure.written_ms;
-            if !(is_over && is_its) {
+            if !(is_over && is_its) || self.may_be_written_by_another(session) {
                 return;
             }
             session.failure = Some(failure.error.clone());
@@ -243,7 +243,8 @@ impl State {
             return;
         }
         let Some(quota) = *session.quota else { return };
-        let words = proof.last_words.as_ref();
+        let are_its = !self.may_be_written_by_another(session);
+        let words = proof.last_words.as_ref().filter(|_| are_its);
         if let Some(failure) = words.and_then(|words| words.failure.as_ref()) {
             self.note_failure(session, failure, at, fx);
         } else if let Turn::Closed { at: failed } = *session.turn

@@ -91,6 +91,10 @@ impl State {
             let saw = "a crash signature is on the screen";
             return fx.decide(session, "S0-06", saw, "left alone: the crash signature decides");
         }
+        if self.may_be_written_by_another(session) {
+            let saw = "another process had the same conversation since the last turn";
+            return fx.decide(session, "R-07", saw, "left alone: coord sends it nothing");
+        }
         let Some(words) = &proof.last_words else {
             let saw = "the end of the conversation cannot be read";
             return fx.decide(session, "H-40", saw, "left alone: coord sends it nothing");

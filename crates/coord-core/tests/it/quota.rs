@@ -1,10 +1,10 @@
 //! How long a session waits for its quota, and how that ends (R-11, S1-18, S1-20 to S1-22, H-21).
 
 use crate::crashes::{PID, at_rest, living, unattended};
-use crate::world::{PROMPT, STOP, World};
+use crate::world::{END, PROMPT, STOP, World};
 
 use coord_model::{
-    Action, Command, Effect, Event, Failure, HookKind, Input, Intent, LastWords, Outcome,
+    Action, Command, Effect, Event, Failure, HookKind, Input, Intent, Kind, LastWords, Outcome,
     PaneState, Proof, RegistryStatus, Screen, SessionState, StartSource,
 };
 
@@ -275,7 +275,7 @@ fn probes_are_spread() {
     let mut untils = Vec::new();
     for id in 0..20 {
         let (id, pid) = (format!("other{id}"), 500 + id);
-        world.open(&id, pid, coord_model::Kind::Interactive);
+        world.open(&id, pid, Kind::Interactive);
         world.hook(&id, pid, PROMPT);
         world.hook(&id, pid, HookKind::StopFailure("rate_limit".into()));
         untils.push(world.session(&id).quota.unwrap().until);
@@ -457,6 +457,37 @@ fn transcript_fails(world: &mut World, error: &str, ago_s: u64) {
         has_signature: None,
         failure: Some(Failure { error: error.into(), written_ms, resets_ms: None }),
     });
+}
+
+/// Another client resumes the conversation, fails, and ends.
+pub(crate) fn another_fails(world: &mut World) {
+    world.open("s1", 200, Kind::Interactive);
+    for kind in [PROMPT, HookKind::StopFailure("rate_limit".into()), END] {
+        world.hook("s1", 200, kind);
+        world.pass(1.0);
+    }
+    world.exit(200);
+}
+
+// S1-13, R-07: both clients write to one transcript. The error of the one is no word on the other, which rests.
+#[test]
+fn an_error_of_another_client_is_not_the_sessions_own() {
+    let mut world = unattended();
+    let shown = |world: &World| {
+        world.state.session_of(crate::world::process(PID)).expect("it lives").shown.state
+    };
+    another_fails(&mut world);
+    transcript_fails(&mut world, "rate_limit", 0);
+    assert_eq!(shown(&world), SessionState::Idle);
+    world.pass(1.0);
+    // Its own later turn fails, and no hook reports that.
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(5.0);
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.pass(2.0);
+    transcript_fails(&mut world, "rate_limit", 2);
+    assert_eq!(shown(&world), SessionState::QuotaWait);
 }
 
 // S1-13, R-01, R-11: the StopFailure alone was lost: the turn seems interrupted until the transcript is read.

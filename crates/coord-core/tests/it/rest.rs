@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
+use crate::quota::another_fails;
 use crate::world::{PROMPT, STOP, World, blank, its, process};
 use coord_core::Starter;
 use coord_model::{
@@ -118,6 +119,18 @@ fn r_19_a_question_of_an_earlier_turn_is_not_answered() {
         world.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
         assert_eq!(world.decisions.last().unwrap().rule, rule, "{age_ms:?}");
     }
+}
+
+// R-07, H-40: both clients write to one transcript. What the agent of the one asks is not answered in the other.
+#[test]
+fn r_07_a_question_in_another_client_is_not_answered() {
+    let mut world = answering();
+    a_turn(&mut world);
+    let intent = asked(&mut world);
+    let proof = proof(&world, asks(Question::Continue));
+    another_fails(&mut world);
+    world.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
+    assert_eq!(world.decisions.last().unwrap().rule, "R-07");
 }
 
 // what is not in the transcript yet is read again, and a client that never writes it is left alone in the end.

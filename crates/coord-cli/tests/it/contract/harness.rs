@@ -198,7 +198,20 @@ impl Harness {
         let (file, kept) = (self.dir.join("payload"), self.dir.join("payload-kept"));
         fs::copy(file, &kept).unwrap();
         let line = line.replace("/payload'", "/payload-kept'");
-        self.run(&format!("{line} >'{}' &", self.dir.join("printed").display()));
+        let [printed, pid] = ["printed", "background"].map(|name| self.dir.join(name));
+        self.run(&format!("{line} >'{}' & echo $! >'{}'", printed.display(), pid.display()));
+    }
+
+    /// Whether the hook in the background has ended.
+    pub(crate) fn background_has_ended(&self) -> bool {
+        let pid = fs::read_to_string(self.dir.join("background")).unwrap();
+        // Of one that its parent has not waited for yet nothing is left.
+        fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default().is_empty()
+    }
+
+    /// The id of its session.
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session
     }
 
     /// What the hook in the background has printed so far.

@@ -102,7 +102,7 @@ fn shows(browser: &str) {
     harness.register();
     harness.begin_turn();
     let command = "echo '<script>alert(1)</script>' \u{202e} \u{1b}[2J";
-    asking(&mut harness, "Bash", &json!({"command": command}));
+    asking(&home, &mut harness, "Bash", &json!({"command": command}));
     let hostile = json!({"cwd": "/srv/<img src=x onerror=alert(1)>\u{202e}"});
     post(&home, &with(client_event("aaaa2222", "UserPromptSubmit", 1), hostile));
     let page = Page::acts(&home, &tmux);
@@ -130,7 +130,7 @@ fn answers(browser: &str) {
     let mut second = Harness::in_tmux(&tmux, "session-two");
     second.register();
     second.begin_turn();
-    asking(&mut first, "Bash", &json!({"command": "touch made"}));
+    asking(&home, &mut first, "Bash", &json!({"command": "touch made"}));
     let page = Page::acts(&home, &tmux);
     let mut case = Case::start(&home, "answers", browser, &page.url());
     case.reaches("wrong");
@@ -147,7 +147,7 @@ fn answers(browser: &str) {
         {"question": "Which region?", "header": "R", "multiSelect": false, "options": [option("eu-west"), option("us-east")]},
         {"question": "Which tests?", "header": "T", "multiSelect": true, "options": [option("unit"), option("whole")]},
     ]});
-    asking(&mut second, "AskUserQuestion", &questions);
+    asking(&home, &mut second, "AskUserQuestion", &questions);
     case.goes_on();
     case.reaches("answered");
     let printed = goes_on(&mut second, "AskUserQuestion");
@@ -201,10 +201,10 @@ fn begin_turn(mut harness: Harness, name: &str) -> (Harness, Value) {
 }
 
 /// One that asks to run a command of several lines.
-fn parser(tmux: &Tmux<'_>) -> Harness {
+fn parser(home: &Home, tmux: &Tmux<'_>) -> Harness {
     let (mut harness, cwd) = working(tmux, "parser");
     let command = "rm -rf build &&\n  cargo build --release --package parser --features unicode,serde \\\n    --target-dir build";
-    asking_in(&mut harness, "Bash", &json!({"command": command}), &cwd);
+    asking_in(home, &mut harness, "Bash", &json!({"command": command}), &cwd);
     harness
 }
 
@@ -223,8 +223,8 @@ fn groups(browser: &str) {
         "question": "Which example comes first?", "header": "Example", "multiSelect": false,
         "options": [option("A crash", "It shows what coord is for"), option("A prompt", "It is shorter")],
     }]});
-    asking_in(&mut docs, "AskUserQuestion", &questions, &cwd);
-    let _parser = parser(&tmux);
+    asking_in(&home, &mut docs, "AskUserQuestion", &questions, &cwd);
+    let _parser = parser(&home, &tmux);
     for (name, event) in [
         ("tests", "PostToolUse"),
         ("billing-api", "PostToolUse"),
@@ -249,7 +249,7 @@ fn many(browser: &str) {
         let cwd = json!({"cwd": format!("/home/dev/project-{n}")});
         post(&home, &with(client_event(&format!("{n:08x}"), "UserPromptSubmit", 1), cwd));
     }
-    let _parser = parser(&tmux);
+    let _parser = parser(&home, &tmux);
     let page = Page::acts(&home, &tmux);
     let mut case = Case::start(&home, "many", browser, &page.url());
     case.reaches("change");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use coord_tests::coord::{Coordinator, events, session_when};
+use coord_tests::coord::{Coordinator, events, session, session_when};
 use coord_tests::home::Home;
 use coord_tests::wait::wait_until;
 use serde_json::{Value, json};
@@ -200,20 +200,45 @@ fn w_03_a_persons_page_holds_releases_recovers_and_sends() {
 }
 
 /// A session that asks for a call, beside which the real hook waits.
-pub(super) fn asking(harness: &mut Harness, tool: &str, input: &Value) {
-    asks(harness, &json!({"tool_name": tool, "tool_input": input}));
+#[track_caller]
+pub(super) fn asking(home: &Home, harness: &mut Harness, tool: &str, input: &Value) {
+    asks(home, harness, &json!({"tool_name": tool, "tool_input": input}));
 }
 
 /// The same in a directory.
-pub(super) fn asking_in(harness: &mut Harness, tool: &str, input: &Value, cwd: &Value) {
-    asks(harness, &json!({"tool_name": tool, "tool_input": input, "cwd": cwd}));
+#[track_caller]
+pub(super) fn asking_in(
+    home: &Home,
+    harness: &mut Harness,
+    tool: &str,
+    input: &Value,
+    cwd: &Value,
+) {
+    asks(home, harness, &json!({"tool_name": tool, "tool_input": input, "cwd": cwd}));
 }
 
-fn asks(harness: &mut Harness, fields: &Value) {
+/// Where the machine is slow, the hook spools its request and does not wait. Then the call is over, and asked for again.
+#[track_caller]
+fn asks(home: &Home, harness: &mut Harness, fields: &Value) {
     let call = with(fields.clone(), json!({"tool_use_id": "toolu_1"}));
-    assert_eq!(harness.report("PreToolUse", &call), 0);
-    harness.register_as_waiting();
-    harness.report_in_background("PermissionRequest", fields);
+    let mut is_asked = false;
+    wait_until("a request beside which a hook waits", || {
+        if !is_asked {
+            is_asked = true;
+            assert_eq!(harness.report("PreToolUse", &call), 0);
+            harness.register_as_waiting();
+            harness.report_in_background("PermissionRequest", fields);
+        }
+        let seen = session(home, harness.session_id()).map(Box::new);
+        if harness.background_has_ended() {
+            is_asked = false;
+            harness.register();
+            assert_eq!(harness.report("PostToolUse", &call), 0);
+            return Err(seen);
+        }
+        let mut needs = seen.iter().flat_map(|one| &one.needs);
+        if needs.any(|need| need.request.is_some()) { Ok(()) } else { Err(seen) }
+    });
 }
 
 /// The first request that can be answered.
@@ -238,7 +263,7 @@ fn w_03_a_request_is_answered_once_with_the_passphrase() {
     let mut harness = Harness::in_tmux(&tmux, "session-one");
     harness.register();
     harness.begin_turn();
-    asking(&mut harness, "Bash", &json!({"command": "echo \u{202e}hi"}));
+    asking(&home, &mut harness, "Bash", &json!({"command": "echo \u{202e}hi"}));
     let page = Page::acts(&home, &tmux);
     let token = page.token();
     let request = request(&page, &token);
