@@ -128,14 +128,26 @@ fn on_result(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     let is_asked =
         |wait: &Wait| is_of(wait, event) && (wait.tool.is_empty() || wait.mono_ns <= stamp.mono_ns);
     let is_named = |wait: &Wait| event.call.is_some() && wait.call == event.call && is_asked(wait);
-    // One whose call is known is rather that call's.
-    let is_unnamed = |wait: &Wait| wait.call.is_none() && is_asked(wait);
     if session.waits.iter().any(is_named) {
         // All of them, if its hook is registered twice.
         session.waits.end_all_of(is_named);
-    } else if let Some(over) = (session.waits.iter().position(is_unnamed))
-        .or_else(|| session.waits.iter().position(is_asked))
-    {
+        return;
+    }
+    // One whose call is known is rather that call's, unless it was given the name of an earlier prompt's.
+    let knows_its_call = |wait: &Wait| {
+        let has_its_name = |other: &Wait| {
+            other.mono_ns < wait.mono_ns && other.call.is_some() && other.call == wait.call
+        };
+        wait.call.is_some() && !session.waits.iter().any(has_its_name)
+    };
+    // The client shows the one first that it asked first. One that was replied to is decided, whichever is shown.
+    let is_replied =
+        |wait: &Wait| session.replies.iter().any(|reply| Some(reply.request) == wait.request);
+    let asked = session.waits.iter().enumerate().filter(|(_, wait)| is_asked(wait));
+    let over = asked
+        .min_by_key(|(_, wait)| (knows_its_call(wait), !is_replied(wait), wait.mono_ns))
+        .map(|(place, _)| place);
+    if let Some(over) = over {
         session.waits.end_at(over);
     }
 }

@@ -1,10 +1,10 @@
 //! Which call a prompt is about, and which prompt the result of a call ends.
 
-use coord_model::{HookKind, RegistryStatus, RequestId, Settings, ToolPhase};
+use coord_model::{HookKind, RegistryStatus, ReplyKind, RequestId, Settings, ToolPhase};
 
-use super::{CALL, asked, asks, asks_with, begins, reports};
+use super::{CALL, asked, asks, asks_with, begins, reply_of, reports};
 use crate::crashes::{PID, in_a_turn};
-use crate::world::{World, settings};
+use crate::world::{World, process, settings};
 
 // the client adds to a plan's input after it reported its call, and nothing to a question's.
 #[test]
@@ -111,6 +111,46 @@ fn a_01_a_plan_that_is_asked_again_ends_with_its_own_result() {
             world.send(result);
             assert_eq!(open(&world), left, "{order:?}");
         }
+    }
+}
+
+// the hooks that report the end of a question, and the call that asks it once more, are slow. The result of that
+// call ends its own prompt, not the first one.
+#[test]
+fn a_01_a_result_ends_no_prompt_that_is_known_to_be_another_calls() {
+    let mut world = in_a_turn();
+    tell(&mut world, ToolPhase::Before, "toolu_1");
+    let [first, _second] = [(); 2].map(|()| asks(&mut world, "AskUserQuestion", None));
+    tell(&mut world, ToolPhase::After, "toolu_2");
+    assert_eq!(open(&world), [Some(first)]);
+    tell(&mut world, ToolPhase::After, "toolu_1");
+    assert_eq!(open(&world), []);
+}
+
+// the hooks that report both calls of one message are lost. The question that was asked first is answered first, in
+// whatever order its request arrives, unless somebody replied to the other one.
+#[test]
+fn a_01_of_two_questions_without_a_call_the_first_is_answered_first() {
+    for is_replied in [false, true] {
+        let mut world = in_a_turn();
+        world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+        let mut question = |kind, call, text| {
+            let mut event = reports(&mut world, kind, call);
+            (event.tool, event.digest) = (Some("AskUserQuestion".into()), Some(text));
+            event
+        };
+        let [first, second] = [1, 2].map(|text| question(HookKind::PermissionRequest, None, text));
+        let answered = question(HookKind::Tool(ToolPhase::After), Some("toolu_1"), 3);
+        world.send(second.clone());
+        world.send(first.clone());
+        let [first, second] = [first.id, second.id].map(RequestId);
+        if is_replied {
+            world.says("s1", PID, RegistryStatus::WaitingInput);
+            let reply = reply_of(&world, second, ReplyKind::Answer, process(900));
+            world.command(reply);
+        }
+        world.send(answered);
+        assert_eq!(open(&world), [Some(if is_replied { first } else { second })], "{is_replied}");
     }
 }
 
