@@ -5,7 +5,7 @@
 
 use coord_model::{HookEvent, HookKind, Moment, StartSource};
 
-use crate::records::Session;
+use crate::records::{Session, Turn};
 
 /// Takes in what an event says of the session's subagents.
 pub(crate) fn note(session: &mut Session, event: &HookEvent, at: Moment) {
@@ -35,4 +35,14 @@ pub(crate) fn note(session: &mut Session, event: &HookEvent, at: Moment) {
         | HookKind::StatusLine(_)
         | HookKind::Other(_) => (),
     }
+}
+
+/// Whether a subagent works in the background though no Stop listed it: it was first heard of after the turn was over, and
+/// has not reported its end. An interrupted turn lists none.
+pub(crate) fn works_after_turn(session: &Session) -> bool {
+    let over = match *session.turn {
+        Turn::Closed { at } | Turn::Interrupted { at, .. } => at.awake,
+        Turn::None | Turn::Open { .. } => return false,
+    };
+    session.subagents.iter().any(|one| one.ended.is_none() && over <= one.since.awake)
 }

@@ -9,6 +9,7 @@ use coord_model::{
 
 use super::guards::{Stop, launch};
 use crate::records::{Obstacle, Pending, Session, State, Way};
+use crate::subagent;
 
 /// How long a shell may take to get its terminal back and paint its prompt, in milliseconds.
 const SHELL_WITHIN_MS: u64 = 3_000;
@@ -71,6 +72,10 @@ impl State {
             // Without a registry the screen shows an idle session. The last hook edge gives the age of that state
             // (H-53).
             None if pending.by_hand && is_prompt_shown => {
+                if subagent::works_after_turn(session) {
+                    let why = "a subagent works in the background";
+                    return Err(for_person(session, Obstacle::Background, why, at));
+                }
                 let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);
                 if at.awake < rested {
                     return Err(Stop::wait(Obstacle::JustIdle, JUST_IDLE, rested));

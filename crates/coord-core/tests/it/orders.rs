@@ -7,8 +7,8 @@ use crate::crashes::{
 use crate::world::{END, PROMPT, STOP, World};
 use coord_core::Stage;
 use coord_model::{
-    Action, Command, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen,
-    SessionState,
+    Action, Command, HookKind, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus,
+    Screen, SessionState, ToolPhase,
 };
 
 fn recover(world: &mut World, restart: bool, when_idle: bool) {
@@ -107,6 +107,25 @@ fn where_no_source_shows_an_idle_prompt_nothing_is_ended() {
         let idle_since_ms = living(&world).idle_since_ms.filter(|_| has_registry);
         let proof = Proof { pane: pane.clone(), idle_since_ms, ..living(&world) };
         assert_eq!(world.prove(proof).len(), usize::from(is_ended), "{pane:?} {has_registry}");
+    }
+}
+
+// H-53, H-08: the turn was over before its subagent was heard of, so no Stop lists it, and no registry tells of it.
+#[test]
+fn where_a_subagent_works_after_the_turn_nothing_is_ended() {
+    for has_ended in [false, true] {
+        let mut world = at_rest();
+        let kinds = [HookKind::Tool(ToolPhase::Before), HookKind::SubagentStop];
+        for kind in kinds.into_iter().take(if has_ended { 2 } else { 1 }) {
+            let mut event = world.event("s1", PID, kind, 0.0);
+            event.agent = Some("agent-1".into());
+            world.send(event);
+            world.pass(1.0);
+        }
+        world.pass(120.0);
+        recover(&mut world, true, true);
+        let proof = Proof { pane: EMPTY, idle_since_ms: None, ..living(&world) };
+        assert_eq!(world.prove(proof).len(), usize::from(has_ended), "{has_ended}");
     }
 }
 
