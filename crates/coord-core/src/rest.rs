@@ -92,7 +92,7 @@ impl State {
             return fx.decide(session, "S0-06", saw, "left alone: the crash signature decides");
         }
         if self.may_be_written_by_another(session) {
-            let saw = "another process had the same conversation since the last turn";
+            let saw = "another client used the same conversation after the last turn";
             return fx.decide(session, "R-07", saw, "left alone: coord sends it nothing");
         }
         let Some(words) = &proof.last_words else {

@@ -138,6 +138,19 @@ fn a_conversation_that_went_on_after_its_error_is_not_woken() {
     assert_eq!(asked_for(&mut world).1, []);
 }
 
+// R-07, S1-21: what another client writes after the error ends no wait.
+#[test]
+fn what_another_client_writes_does_not_end_the_wait() {
+    let mut world = unattended();
+    limited(&mut world);
+    let look = looked_at(&mut world);
+    another_fails(&mut world);
+    let written_ms = Some(world.now().wall_ms);
+    answer(&mut world, look, Some(LastWords { written_ms, ..LastWords::default() }));
+    let session = world.state.session_of(crate::world::process(PID)).expect("it lives");
+    assert!(session.quota.is_some());
+}
+
 // R-19, S1-22: what cannot be read, or is older than the error, contradicts nothing.
 #[test]
 fn a_transcript_that_shows_nothing_after_the_error_prevents_no_probe() {
