@@ -12,6 +12,7 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
+use crate::fusion;
 use crate::identity::{Destination, owner_of};
 use crate::records::{
     EarlyEnd, HostEvent, LastEvent, OwnerId, OwnerProof, Presence, REMEMBERED_MS, Session, Stamp,
@@ -252,7 +253,9 @@ fn apply(
     let hidden_ms = state.hidden_wait_ms(session, event, at);
     let was_applied = turn::apply(session, event, stamp, (at, hidden_ms));
     if was_applied {
-        subagent::note(session, event, at);
+        let delay_ms =
+            if is_this_boot { now.mono_ns.saturating_sub(mono_ns) / 1_000_000 } else { 0 };
+        note_subagents(session, event, delay_ms, at);
         state.note_quota(session, event, at, fx);
         state.offer(session, event, at, fx);
     }
@@ -265,6 +268,16 @@ fn apply(
     }
     if event.is_verified() {
         session.owner.note_reported();
+    }
+}
+
+/// Takes in what an event that was emitted `delay_ms` before it arrived says of the session's subagents, and whether that
+/// changes what the session is doing.
+fn note_subagents(session: &mut Session, event: &HookEvent, delay_ms: u64, at: Moment) {
+    let before = fusion::by_hooks(session);
+    subagent::note(session, event, at.minus_ms(delay_ms));
+    if fusion::by_hooks(session) != before {
+        session.edge_at = at;
     }
 }
 

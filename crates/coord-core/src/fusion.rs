@@ -6,7 +6,7 @@
 //! | how did it end | SessionEnd; registry entry left or removed; the client's farewell on its pane; else unknown (`death`) |
 //! | is a prompt open | registry `waiting`, or waits from hooks that the registry has not contradicted; without a registry the pane |
 //! | is a turn open | the registry, once it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two captures of the pane in a row, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after`; before the first edge no source, and one capture is enough |
-//! | is background work live | the counts of hooks at the last Stop, for as long as the registry says busy, shell or idle without a new turn |
+//! | is background work live | the counts of hooks at the last Stop, for as long as the registry says busy, shell or idle without a new turn; without a registry also a subagent that reports after the turn's end |
 //! | is it stopped by Ctrl-Z | the process table alone |
 //!
 //! The registry's status is a level: it holds for as long as the file contains it and its process lives. A hook
@@ -19,6 +19,7 @@
 //! [`SCREEN_FRESH_MS`]. While only one capture contradicts the hooks, the state is unknown.
 
 use crate::records::{PaneFact, Session, Source, State, Turn, WaitKind};
+use crate::subagent;
 use coord_model::{Awake, Moment, RegistryStatus, Screen};
 
 /// How long the registry may lag behind an edge, in milliseconds. It follows within 0.1 s (measured).
@@ -180,6 +181,12 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
         Turn::Open { .. } => Doing::Turn,
         // A turn that a message continued at its Stop may never have gone on: what that Stop listed still runs.
         Turn::Closed { .. } | Turn::Interrupted { .. } if session.background.is_any() => {
+            Doing::Background
+        }
+        // The registry stays busy for such a subagent (measured with 2.1.328).
+        Turn::Closed { .. } | Turn::Interrupted { .. }
+            if session.registry.level().is_none() && subagent::works_after_turn(session) =>
+        {
             Doing::Background
         }
         Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unreported,

@@ -92,6 +92,7 @@ pub use run::{
 };
 pub use status::changes_when;
 pub use step::step;
+pub use subagent::is_at_work;
 pub use text::is_hidden;
 pub use unverified::UNVERIFIED_MAX;
 pub use wake::{continuation, is_armed};

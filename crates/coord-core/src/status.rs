@@ -333,6 +333,9 @@ fn running(session: &Session, by: &str) -> String {
 
 fn background(session: &Session) -> String {
     let work = session.background;
+    if !work.is_any() && session.registry.level().is_none() {
+        return "a subagent reports after the turn's end, by hooks".to_owned();
+    }
     if !work.is_any() {
         return "a background shell is running, by the client's registry".to_owned();
     }

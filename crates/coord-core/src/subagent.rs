@@ -5,9 +5,9 @@
 
 use coord_model::{HookEvent, HookKind, Moment, StartSource};
 
-use crate::records::{Session, Turn};
+use crate::records::{Session, Subagent, Turn};
 
-/// Takes in what an event says of the session's subagents.
+/// Takes in what an event that was emitted at `at` says of the session's subagents.
 pub(crate) fn note(session: &mut Session, event: &HookEvent, at: Moment) {
     if let Some(id) = &event.agent {
         if event.kind == HookKind::SubagentStop {
@@ -37,12 +37,27 @@ pub(crate) fn note(session: &mut Session, event: &HookEvent, at: Moment) {
     }
 }
 
-/// Whether a subagent works in the background though no Stop listed it: it was first heard of after the turn was over, and
-/// has not reported its end. An interrupted turn lists none.
+/// Whether a subagent works: in its session's turn, in the background as the last Stop listed, or though no Stop listed it.
+pub fn is_at_work(session: &Session, subagent: &Subagent) -> bool {
+    let is_listed = matches!(*session.turn, Turn::Open { .. }) || 0 < session.background.subagents;
+    subagent.ended.is_none() && (is_listed || is_after_turn(session, subagent))
+}
+
+/// Whether a subagent works in the background though no Stop listed it. An interrupted turn lists none.
 pub(crate) fn works_after_turn(session: &Session) -> bool {
-    let over = match *session.turn {
-        Turn::Closed { at } | Turn::Interrupted { at, .. } => at.awake,
-        Turn::None | Turn::Open { .. } => return false,
-    };
-    session.subagents.iter().any(|one| one.ended.is_none() && over <= one.since.awake)
+    session.subagents.iter().any(|one| one.ended.is_none() && is_after_turn(session, one))
+}
+
+/// Whether a subagent reported something after the turn was over.
+fn is_after_turn(session: &Session, subagent: &Subagent) -> bool {
+    match *session.turn {
+        Turn::Closed { at } | Turn::Interrupted { at, .. } => at.awake <= subagent.heard.awake,
+        Turn::None | Turn::Open { .. } => false,
+    }
+}
+
+/// Whether a subagent may work in the background. An interrupt ends those in the foreground without a hook, and none in the
+/// background (measured with 2.1.328), so nothing tells which of them is left.
+pub(crate) fn may_work(session: &Session) -> bool {
+    session.subagents.iter().any(|one| one.ended.is_none())
 }

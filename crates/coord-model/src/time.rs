@@ -46,3 +46,14 @@ pub struct Moment {
     /// For people, milliseconds since 1970.
     pub wall_ms: u64,
 }
+
+impl Moment {
+    /// The moment `ms` milliseconds before this one.
+    #[must_use]
+    pub fn minus_ms(self, ms: u64) -> Self {
+        Self {
+            awake: Awake(self.awake.0.saturating_sub(ms.saturating_mul(1_000_000))),
+            wall_ms: self.wall_ms.saturating_sub(ms),
+        }
+    }
+}

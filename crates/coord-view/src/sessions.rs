@@ -5,6 +5,7 @@ mod recovery;
 
 use coord_core::{
     PaneFact, RegistryFact, Session, Source, State, Subagent, Turn, WaitKind, changes_when,
+    is_at_work,
 };
 use coord_model::stamp::rfc3339;
 use coord_model::{Address, Kind, Now, RegistryStatus, Screen, SessionState};
@@ -110,13 +111,12 @@ fn tmux(session: &Session) -> Option<inspect::Tmux> {
 
 /// Its subagents, as far as it may live.
 fn subagents(session: &Session) -> Vec<inspect::Subagent> {
-    let is_at_work = matches!(*session.turn, Turn::Open { .. }) || 0 < session.background.subagents;
     let shown = |one: &Subagent| inspect::Subagent {
         name: one.kind.clone(),
         id: one.id.clone(),
         state: match one.ended {
             Some(_) => SubagentState::Done,
-            None if is_at_work => SubagentState::Running,
+            None if is_at_work(session, one) => SubagentState::Running,
             None => SubagentState::Unknown,
         },
         since: rfc3339(one.since.wall_ms),

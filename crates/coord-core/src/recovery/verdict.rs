@@ -72,8 +72,8 @@ impl State {
             // Without a registry the screen shows an idle session. The last hook edge gives the age of that state
             // (H-53).
             None if pending.by_hand && is_prompt_shown => {
-                if subagent::works_after_turn(session) {
-                    let why = "a subagent works in the background";
+                if subagent::may_work(session) {
+                    let why = "a subagent may work in the background";
                     return Err(for_person(session, Obstacle::Background, why, at));
                 }
                 let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);

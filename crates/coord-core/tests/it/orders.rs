@@ -110,22 +110,31 @@ fn where_no_source_shows_an_idle_prompt_nothing_is_ended() {
     }
 }
 
-// H-53, H-08: the turn was over before its subagent was heard of, so no Stop lists it, and no registry tells of it.
+// H-53, H-08: no Stop lists the subagents of an interrupted turn, and no registry tells of them.
 #[test]
-fn where_a_subagent_works_after_the_turn_nothing_is_ended() {
-    for has_ended in [false, true] {
+fn where_a_subagent_may_work_after_the_turn_nothing_is_ended() {
+    for (is_interrupted, has_ended) in [(false, false), (false, true), (true, false), (true, true)]
+    {
         let mut world = at_rest();
         let kinds = [HookKind::Tool(ToolPhase::Before), HookKind::SubagentStop];
+        if is_interrupted {
+            world.registry(PID, Registry::Absent, false);
+            world.hook("s1", PID, PROMPT);
+        }
         for kind in kinds.into_iter().take(if has_ended { 2 } else { 1 }) {
             let mut event = world.event("s1", PID, kind, 0.0);
             event.agent = Some("agent-1".into());
             world.send(event);
             world.pass(1.0);
         }
+        if is_interrupted {
+            world.interrupted(PID);
+        }
         world.pass(120.0);
         recover(&mut world, true, true);
         let proof = Proof { pane: EMPTY, idle_since_ms: None, ..living(&world) };
-        assert_eq!(world.prove(proof).len(), usize::from(has_ended), "{has_ended}");
+        let acts = world.prove(proof).len();
+        assert_eq!(acts, usize::from(has_ended), "{is_interrupted} {has_ended}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{PROMPT, STOP, World};
 
-use coord_model::{Background, HookKind, Kind, StartSource, ToolPhase};
+use coord_model::{Background, HookKind, Kind, SessionState, StartSource, ToolPhase};
 
 /// A session in a turn.
 fn in_a_turn() -> World {
@@ -14,7 +14,16 @@ fn in_a_turn() -> World {
 
 impl World {
     fn subagent(&mut self, id: &str, kind: &str, event: HookKind) {
-        let mut event = self.event("s1", 11, event, 0.0);
+        self.send_subagent(id, kind, event, 0.0);
+    }
+
+    /// An event that was emitted `ago` seconds before it arrives.
+    fn late_subagent(&mut self, id: &str, event: HookKind, ago: f64) {
+        self.send_subagent(id, "Explore", event, ago);
+    }
+
+    fn send_subagent(&mut self, id: &str, kind: &str, event: HookKind, ago: f64) {
+        let mut event = self.event("s1", 11, event, ago);
         event.agent = Some(id.to_owned());
         event.agent_kind = Some(kind.to_owned());
         self.send(event);
@@ -57,7 +66,7 @@ fn q_03_lost_and_late_events_of_subagents_leave_nothing_false() {
     world.subagent("a1", "Explore", HookKind::Tool(ToolPhase::Before));
     assert_eq!(world.subagents(), all(&[("Explore", false)]), "its start was lost");
     world.subagent("a1", "Explore", HookKind::SubagentStop);
-    world.subagent("a1", "Explore", started());
+    world.late_subagent("a1", started(), 2.0);
     assert_eq!(world.subagents(), all(&[("Explore", true)]), "its start came late");
     world.subagent("a9", "", HookKind::SubagentStop);
     assert_eq!(world.subagents().len(), 1, "a compaction reports ends of nobody");
@@ -68,6 +77,43 @@ fn q_03_lost_and_late_events_of_subagents_leave_nothing_false() {
         all(&[("Explore", true), ("reviewer", true)]),
         "its stop was lost"
     );
+}
+
+// a message to a subagent that ended resumes it.
+#[test]
+fn q_03_a_subagent_that_is_resumed_works_again() {
+    let mut world = in_a_turn();
+    world.subagent("a1", "Explore", started());
+    world.subagent("a1", "Explore", HookKind::SubagentStop);
+    world.subagent("a1", "Explore", HookKind::Tool(ToolPhase::Before));
+    assert_eq!(world.subagents(), all(&[("Explore", false)]));
+}
+
+// what a Stop says is true of the moment in which it was emitted.
+#[test]
+fn q_03_a_late_stop_ends_no_subagent_that_reported_since() {
+    let mut world = in_a_turn();
+    world.subagent("a1", "Explore", started());
+    world.subagent("a2", "reviewer", started());
+    let stop = world.event("s1", 11, STOP, 1.5);
+    world.send(stop);
+    assert_eq!(world.subagents(), all(&[("Explore", true), ("reviewer", false)]));
+}
+
+// an interrupt ends no subagent in the background (measured), and no Stop lists it.
+#[test]
+fn r_03_a_subagent_that_reports_after_an_interrupt_works_in_the_background() {
+    let mut world = in_a_turn();
+    world.subagent("a1", "Explore", started());
+    world.interrupted(11);
+    assert_eq!(world.state_of("s1"), SessionState::Idle, "it may have been in the foreground");
+    world.pass(5.0);
+    world.late_subagent("a1", HookKind::Tool(ToolPhase::Before), 5.5);
+    assert_eq!(world.state_of("s1"), SessionState::Idle, "emitted before the interrupt");
+    world.subagent("a1", "Explore", HookKind::Tool(ToolPhase::After));
+    assert_eq!(world.state_of("s1"), SessionState::Background);
+    world.subagent("a1", "Explore", HookKind::SubagentStop);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 #[test]
