@@ -27,7 +27,7 @@ pub(crate) fn is_over(session: &Session, event: &HookEvent, stamp: Stamp) -> boo
         return false;
     }
     let (thread, call) = (thread_key(event), is_request.then(|| call_key(event)));
-    let is_identified = event.digest.is_some() || kind_of(event) == WaitKind::Input;
+    let is_identified = event.digest.is_some() || is_plan(event);
     session
         .over
         .iter()
@@ -68,9 +68,9 @@ fn thread_key(event: &HookEvent) -> u32 {
     key_of(&[event.agent.as_deref().unwrap_or_default().as_bytes()])
 }
 
-/// Key of a call. A question's answer becomes part of the tool's input, so for questions the input is left out.
+/// Key of a call.
 fn call_key(event: &HookEvent) -> u32 {
-    let digest = event.digest.filter(|_| kind_of(event) == WaitKind::Permission);
+    let digest = event.digest.filter(|_| !is_plan(event));
     let digest = digest.map(u64::to_be_bytes);
     let tool = event.tool.as_deref().unwrap_or_default().as_bytes();
     key_of(&[tool, digest.as_ref().map_or(&[], <[u8; 8]>::as_slice)])
@@ -169,13 +169,13 @@ fn on_call(session: &mut Session, event: &HookEvent, stamp: Stamp) {
 }
 
 /// Whether the event shows that this prompt is over. The wait of a notification has no tool, and is over with any
-/// result of its agent. A question's answer becomes part of the tool's input, so for questions the input is not
-/// compared.
+/// result of its agent.
 fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     let same_tool = event.tool.as_ref().is_some_and(|tool| *tool == wait.tool);
-    let is_answer = wait.kind == WaitKind::Input;
-    let same_input =
-        is_answer || wait.digest.is_none() || event.digest.is_none() || wait.digest == event.digest;
+    let same_input = is_plan(event)
+        || wait.digest.is_none()
+        || event.digest.is_none()
+        || wait.digest == event.digest;
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 
@@ -186,11 +186,15 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
         && is_same_input(event, wait.digest)
 }
 
-/// Whether the report that a call begins and its request have the same input. The client adds to a plan's input in between
-/// (measured), so that of plans is not compared.
+/// Whether the report that a call begins and its request have the same input.
 fn is_same_input(event: &HookEvent, digest: Option<u64>) -> bool {
-    let is_plan = event.tool.as_deref() == Some("ExitPlanMode");
-    is_plan || (event.digest.is_some() && event.digest == digest)
+    is_plan(event) || (event.digest.is_some() && event.digest == digest)
+}
+
+/// Whether the event is about a plan. The client adds to a plan's input between the report of its call, its request and its
+/// result (measured), so that of plans is not compared.
+fn is_plan(event: &HookEvent) -> bool {
+    event.tool.as_deref() == Some("ExitPlanMode")
 }
 
 /// The client's id of the call that a request of the main thread is about, which was emitted at `asked_ns`: the one that

@@ -219,12 +219,18 @@ impl Fields {
         (span.to, span.cut, span.seen) = (self.bytes.len(), cut, true);
     }
 
+    /// Whether what was read is of the event that reports a question's answer.
+    pub(crate) fn is_answered_question(&self) -> bool {
+        self.text(Text::ToolName) == Some(b"AskUserQuestion")
+            && self.text(Text::Event) == Some(b"PostToolUse")
+    }
+
     /// Where the raw bytes of a value go, if it is wanted as a digest or kept.
     pub(crate) fn begin_value(&mut self, want: Want) -> Option<RawValue> {
         let is_wanted = want == Want::ToolInput || want == Want::Prompt;
         let hasher = self.key.as_ref().filter(|_| is_wanted).map(SipHasher24::new_with_key);
         let keeps = want == Want::ToolInput && self.input.is_some();
-        (hasher.is_some() || keeps).then_some(RawValue { hasher, keeps })
+        (hasher.is_some() || keeps).then_some(RawValue { hasher, early: None, keeps })
     }
 
     /// Takes in raw bytes of a value.
@@ -241,7 +247,7 @@ impl Fields {
 
     /// Keeps a finished digest.
     pub(crate) fn end_value(&mut self, want: Want, value: &RawValue) {
-        let digest = value.hasher.as_ref().map(SipHasher24::finish);
+        let digest = value.early.or_else(|| value.hasher.as_ref().map(SipHasher24::finish));
         if want == Want::Prompt {
             self.prompt = digest;
         } else {
@@ -254,5 +260,18 @@ impl Fields {
 #[derive(Debug)]
 pub(crate) struct RawValue {
     hasher: Option<SipHasher24>,
+    /// The digest of an answered question, of its questions alone.
+    early: Option<u64>,
     keeps: bool,
+}
+
+impl RawValue {
+    /// Takes the digest as if the object ended here. The client appends an answer to a question's input (measured), which
+    /// its request did not contain.
+    pub(crate) fn close_early(&mut self) {
+        self.early = self.hasher.map(|mut closed| {
+            closed.write(b"}");
+            closed.finish()
+        });
+    }
 }

@@ -107,6 +107,8 @@ pub(crate) struct Scanner {
     code: u16,
     number: Option<u64>,
     value: Option<RawValue>,
+    /// Whether the present value is the input of a question that is answered, in its first member.
+    is_answered: bool,
 }
 
 impl Scanner {
@@ -126,6 +128,7 @@ impl Scanner {
             code: 0,
             number: None,
             value: None,
+            is_answered: false,
         }
     }
 
@@ -152,6 +155,10 @@ impl Scanner {
                 Step::Took => at += 1,
                 Step::Again => (),
                 Step::Fault(fault) => return Progress::Malformed(at, fault),
+            }
+            if self.state == State::After && self.depth == 2 && self.is_answered {
+                self.end_questions(piece.get(value_from..at).unwrap_or_default());
+                value_from = at;
             }
             if self.state == State::After && self.depth <= 1 {
                 self.end_value(piece.get(value_from..at).unwrap_or_default());
@@ -219,6 +226,7 @@ impl Scanner {
         if self.depth == 1 {
             self.fields.forget(self.want);
             self.value = self.fields.begin_value(self.want);
+            self.is_answered = self.want == Want::ToolInput && self.fields.is_answered_question();
         }
         self.count(byte);
         match byte {
@@ -431,6 +439,15 @@ impl Scanner {
     fn is_object(&self) -> bool {
         let level = self.depth - 1;
         self.objects[level / 64] & 1 << (level % 64) != 0
+    }
+
+    /// The first member of an answered question's input ends.
+    fn end_questions(&mut self, last: &[u8]) {
+        self.is_answered = false;
+        if let Some(value) = &mut self.value {
+            self.fields.write_value(value, last);
+            value.close_early();
+        }
     }
 
     fn end_value(&mut self, last: &[u8]) {

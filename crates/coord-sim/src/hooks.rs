@@ -107,9 +107,17 @@ pub fn envelope(hook: &Hook, payload: &Value) -> serde_json::Result<Envelope> {
         "background_subagents": tasks.map(|tasks| tasks.iter().filter(is_subagent).count()),
         "session_crons": count("session_crons"),
         "stop_hook_active": payload.get("stop_hook_active").and_then(Value::as_bool),
-        "tool_input_digest": payload.get("tool_input").map(digest),
+        "tool_input_digest": digest_of_input(payload, event),
         "hook": coord_wire::VERSION,
     }))
+}
+
+/// Of an answered question's input its questions alone: the client adds the answer (measured).
+fn digest_of_input(payload: &Value, event: &str) -> Option<String> {
+    let input = payload.get("tool_input")?;
+    let is_question = payload.get("tool_name").is_some_and(|tool| tool == "AskUserQuestion");
+    let questions = input.get("questions").filter(|_| is_question && event == "PostToolUse");
+    Some(questions.map_or_else(|| digest(input), |all| digest(&json!({"questions": all}))))
 }
 
 fn digest(input: &Value) -> String {

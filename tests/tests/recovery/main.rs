@@ -33,7 +33,7 @@ use std::process::ExitCode;
 /// A client mostly waits; its start takes a second of one core.
 const N_AT_ONCE: usize = 8;
 
-const CASES: [(&str, fn()); 90] = [
+const CASES: [(&str, fn()); 91] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -70,6 +70,7 @@ const CASES: [(&str, fn()); 90] = [
     ("a_request_whose_coordinator_is_killed", requests::a_request_whose_coordinator_is_killed),
     ("a_request_whose_questions_are_answered", questions::questions_are_answered_from_elsewhere),
     ("a_request_beside_another_question", questions::a_request_beside_another_question),
+    ("a_request_whose_call_is_not_reported", questions::a_request_whose_call_is_not_reported),
     (
         "a_request_and_every_order_need_the_passphrase",
         requests::a_request_and_every_order_need_the_passphrase,

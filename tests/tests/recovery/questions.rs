@@ -1,11 +1,16 @@
 //! Questions and plans of the real client that are answered from elsewhere than their terminal (A-02, A-06, A-07).
 
+use std::collections::BTreeMap;
+
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
+use coord_tests::settings::Capture;
 use coord_tests::wait::wait_until;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::requests::{request, started};
+use crate::request_ends::also_captures;
+use crate::requests::{prepared, request, started};
 
 /// The open request's id, once it can be answered.
 fn id_of_request(place: &mut Place) -> String {
@@ -90,12 +95,57 @@ fn question(text: &str) -> Value {
     }]})
 }
 
-// A-01, A-07: the client reports both questions of one message at once and shows one after the other (measured). An answer
-// from elsewhere reaches the one that it is for, whichever is on the screen.
+// A-01, A-07: the client reports both questions of one message at once and shows one after the other, mostly the first
+// first (measured). An answer from elsewhere reaches the one that it is for, whichever is on the screen.
 pub(crate) fn a_request_beside_another_question() {
+    let mut place = prepared("", two_questions());
+    let events = ["PermissionRequest", "PostToolUse"];
+    let [capture, _same] = events.map(|event| also_captures(&place.home, event));
+    place.pid = place.pane.start(&MANUAL);
+    place.learn_id();
+    answers_the_second(&mut place, "Taken: the client took your answer.\ncode 0");
+    // The digests of the hooks rest on this.
+    let [asked, answered] = events.map(|event| inputs(&capture, event));
+    assert_eq!((asked.len(), answered.len()), (2, 2), "{asked:?} {answered:?}");
+    for input in &answered {
+        let is_of =
+            |asked: &String| input.starts_with(&format!("{},", asked.trim_end_matches('}')));
+        assert!(asked.iter().any(is_of), "{input} begins as none of {asked:?}");
+    }
+}
+
+/// The inputs of these events, as the client wrote them.
+fn inputs(capture: &Capture, event: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(capture.file()).expect("what was captured");
+    let all =
+        serde_json::Deserializer::from_str(&text).into_iter::<BTreeMap<String, Box<RawValue>>>();
+    let all = all.map(|one| one.expect("a payload"));
+    let its = all.filter(|one| one["hook_event_name"].get().trim_matches('"') == event);
+    its.map(|one| one["tool_input"].get().to_owned()).collect()
+}
+
+// A-01: the same where no hook tells which call a request is about. The text tells which question was answered.
+pub(crate) fn a_request_whose_call_is_not_reported() {
+    let mut place = prepared("", two_questions());
+    let file = place.home.config_dir().join("settings.json");
+    let text = std::fs::read_to_string(&file).expect("coord is installed");
+    let mut settings: Value = serde_json::from_str(&text).expect("settings are JSON");
+    let hooks = settings["hooks"].as_object_mut().expect("its hooks");
+    hooks.remove("PreToolUse").expect("the hook that reports calls");
+    std::fs::write(&file, settings.to_string()).expect("write settings.json");
+    place.pid = place.pane.start(&MANUAL);
+    place.learn_id();
+    answers_the_second(&mut place, "It is not known which call it was about");
+}
+
+fn two_questions() -> [Turn; 2] {
     let turn = Turn::tool("AskUserQuestion", question("Which walls?"))
         .and_tool("AskUserQuestion", question("Which doors?"));
-    let mut place = started(&MANUAL, [turn, Turn::text("Painted.").lasting()]);
+    [turn, Turn::text("Painted.").lasting()]
+}
+
+/// Two questions are asked: the second is answered from elsewhere, and then the first at the terminal.
+fn answers_the_second(place: &mut Place, expected: &str) {
     place.prompt("Paint it.");
     let [walls, doors] = wait_until("both questions can be answered", || {
         let listed = place.runs("coordctl", &["requests", "--json"]);
@@ -109,19 +159,21 @@ pub(crate) fn a_request_beside_another_question() {
         let ids = [id_of("Which walls?"), id_of("Which doors?")];
         if let [Some(walls), Some(doors)] = ids { Ok([walls, doors]) } else { Err(listed) }
     });
-    place.pane.wait_screen("Which walls?");
     let said = place.runs("coordctl", &["answer", &doors, "--option", "2", "--yes"]);
-    assert!(said.contains("Taken: the client took your answer.\ncode 0"), "{said}");
+
+    assert!(said.contains(expected), "{said}");
     place.pane.wait_screen("Which doors? → Blue");
     let left = place.runs("coordctl", &["requests"]);
     assert!(left.contains(&walls) && !left.contains(&doors), "{left}");
     wait_until("the other question is answered at the terminal", || {
         let screen = place.pane.screen();
+        if screen.contains("Which walls? → Red") {
+            return Ok(());
+        }
         if screen.contains("Enter to select") {
             place.pane.keys(&["Enter"]);
-            return Err(screen);
         }
-        Ok(())
+        Err(screen)
     });
     place.when_at_rest();
     for expected in [r#"\"Which walls?\"=\"Red\""#, r#"\"Which doors?\"=\"Blue\""#] {

@@ -217,7 +217,7 @@ pub(crate) fn a_request_while_the_settings_change() {
 }
 
 /// Adds a hook beside those that are registered.
-fn also_captures(home: &Home, event: &str) -> Capture {
+pub(crate) fn also_captures(home: &Home, event: &str) -> Capture {
     let capture = Capture::new(home);
     let file = home.config_dir().join("settings.json");
     let text = std::fs::read_to_string(&file).expect("coord is installed");

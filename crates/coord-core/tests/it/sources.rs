@@ -369,14 +369,16 @@ fn late_call(world: &mut World, kind: HookKind, tool: &str, digest: Option<u64>,
     world.seconds += 0.001;
 }
 
-// G2, S0-18: the answer becomes part of a question's input; a call without a digest is told from none.
+// G2, S0-18: the client adds to a plan's input; a call without a digest is told from none.
 #[test]
-fn g2_a_late_request_is_told_by_its_input_but_for_questions() {
+fn g2_a_late_request_is_told_by_its_input_but_for_plans() {
     for (tool, asked, word) in [
         ("Bash", Some(1), SessionState::Running),
         ("Bash", Some(2), SessionState::AwaitingPermission),
         ("Bash", None, SessionState::AwaitingPermission),
-        ("AskUserQuestion", Some(2), SessionState::Running),
+        ("AskUserQuestion", Some(1), SessionState::Running),
+        ("AskUserQuestion", Some(2), SessionState::AwaitingInput),
+        ("ExitPlanMode", Some(2), SessionState::Running),
     ] {
         let mut world = in_a_turn();
         world.pass(10.0);

@@ -50,8 +50,10 @@ fn a_request_is_over_only_by_the_result_of_its_own_call() {
         (BASH, (None, "Read", Some(1)), false),
         // Nothing tells which call of the tool it was.
         ((None, "Bash", None), (None, "Bash", None), false),
-        // The answer of a question is part of its tool's input.
-        ((None, "AskUserQuestion", Some(2)), (None, "AskUserQuestion", Some(1)), true),
+        ((None, "AskUserQuestion", Some(1)), (None, "AskUserQuestion", Some(1)), true),
+        ((None, "AskUserQuestion", Some(2)), (None, "AskUserQuestion", Some(1)), false),
+        // The client adds to a plan's input.
+        ((None, "ExitPlanMode", Some(2)), (None, "ExitPlanMode", Some(1)), true),
     ] {
         let mut world = in_a_turn();
         call(&mut world, TOOL, result, 0.0);
@@ -106,13 +108,13 @@ fn what_is_over_stays_so_behind_a_late_prompt() {
     assert_eq!(waits(&world), 0);
 }
 
-// S0-18: without the digest of one of the two, the tool tells; the answer of a question changes its input.
+// S0-18: without the digest of one of the two, the tool tells; the client adds to a plan's input.
 #[test]
 fn a_result_ends_the_wait_of_its_tool() {
     for (request, result) in [
         ((None, "Bash", None), BASH),
         (BASH, (None, "Bash", None)),
-        ((None, "AskUserQuestion", Some(1)), (None, "AskUserQuestion", Some(2))),
+        ((None, "ExitPlanMode", Some(1)), (None, "ExitPlanMode", Some(2))),
     ] {
         let mut world = in_a_turn();
         call(&mut world, ASK, request, 0.0);

@@ -4,6 +4,7 @@
 use coord_model::{PlanMode, ReplyKind};
 use coord_wire::api::{DecisionRequest, RequestAsk};
 use coord_wire::question::{QuestionAnswer, questions};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -12,28 +13,61 @@ const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// What the agent reads of a denial without a message.
 const DENIED: &str = "Denied by the user.";
 
+/// What the client reads, and a line that the session is to show (H-22).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Output<'a> {
+    hook_specific_output: ForEvent<'a>,
+    system_message: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ForEvent<'a> {
+    hook_event_name: &'static str,
+    decision: Decision<'a>,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Decision<'a> {
+    behavior: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_input: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_permissions: Option<Value>,
+}
+
 /// What the hook prints, with a line that the session is to show (H-22).
 ///
 /// # Errors
 /// Why the reply does not fit what the hook asks for, in words.
 pub(super) fn printed(ask: &RequestAsk, asked: &DecisionRequest) -> Result<String, String> {
     check(asked)?;
+    let allowed = Decision { behavior: "allow", ..Decision::default() };
     let decision = match asked.reply {
-        ReplyKind::Allow => json!({"behavior": "allow"}),
-        ReplyKind::Deny => {
-            json!({"behavior": "deny", "message": asked.message.as_deref().unwrap_or(DENIED)})
-        }
+        ReplyKind::Allow => allowed,
+        ReplyKind::Deny => Decision {
+            behavior: "deny",
+            message: Some(asked.message.as_deref().unwrap_or(DENIED)),
+            ..Decision::default()
+        },
         ReplyKind::Answer => {
-            json!({"behavior": "allow", "updatedInput": answered(input(ask)?, &asked.answers)?})
+            let updated_input = Some(answered(input(ask)?, &asked.answers)?);
+            Decision { updated_input, ..allowed }
         }
-        ReplyKind::Approve(mode) => approved(input(ask)?, mode)?,
+        ReplyKind::Approve(mode) => {
+            let (updated_input, updated_permissions) = approved(input(ask)?, mode)?;
+            let updated_permissions = Some(updated_permissions);
+            Decision { updated_input: Some(updated_input), updated_permissions, ..allowed }
+        }
     };
-    let shown = format!("coord: {} by coordctl ({})", asked.reply.did(), ask.request);
-    let output = json!({
-        "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision},
-        "systemMessage": shown,
-    });
-    Ok(output.to_string())
+    let hook_specific_output = ForEvent { hook_event_name: "PermissionRequest", decision };
+    let system_message = format!("coord: {} by coordctl ({})", asked.reply.did(), ask.request);
+    serde_json::to_string(&Output { hook_specific_output, system_message })
+        .map_err(|error| error.to_string())
 }
 
 fn check(asked: &DecisionRequest) -> Result<(), String> {
@@ -54,8 +88,9 @@ fn input(ask: &RequestAsk) -> Result<&RawValue, String> {
     ask.input.as_deref().ok_or_else(|| "its input is too long to be shown whole".into())
 }
 
-/// The input of a question with its answers.
-fn answered(input: &RawValue, answers: &[QuestionAnswer]) -> Result<Value, String> {
+/// The input of a question, to which its answers are appended. What is there stays as it is: version 2.1.250 reports it in
+/// the order in which it was answered (measured), and the hook tells a question by its text.
+fn answered(input: &RawValue, answers: &[QuestionAnswer]) -> Result<Box<RawValue>, String> {
     let questions = questions(input).ok_or("its questions cannot be read")?;
     if questions.len() != answers.len() {
         return Err(format!("questions: {}, answers: {}", questions.len(), answers.len()));
@@ -70,25 +105,26 @@ fn answered(input: &RawValue, answers: &[QuestionAnswer]) -> Result<Value, Strin
             notes.insert(question.question.clone(), json!({"notes": note}));
         }
     }
-    let mut whole: Map<String, Value> =
-        serde_json::from_str(input.get()).map_err(|error| error.to_string())?;
-    whole.insert("answers".into(), words.into());
-    if !notes.is_empty() {
-        whole.insert("annotations".into(), notes.into());
-    }
-    Ok(whole.into())
+    let open = input.get().trim_end().strip_suffix('}').ok_or("its questions cannot be read")?;
+    let words = Value::from(words);
+    let whole = if notes.is_empty() {
+        format!("{open},\"answers\":{words}}}")
+    } else {
+        format!("{open},\"answers\":{words},\"annotations\":{}}}", Value::from(notes))
+    };
+    RawValue::from_string(whole).map_err(|error| error.to_string())
 }
 
-/// The decision that approves a plan. The mode is forced, since the client would return to the one before it, which
+/// The input and the permissions that approve a plan. The mode is forced, since the client would return to the one before it, which
 /// may accept edits (measured).
-fn approved(input: &RawValue, mode: PlanMode) -> Result<Value, String> {
+fn approved(input: &RawValue, mode: PlanMode) -> Result<(Box<RawValue>, Value), String> {
     let whole: Value = serde_json::from_str(input.get()).map_err(|error| error.to_string())?;
     let has_plan = whole.get("plan").and_then(Value::as_str).is_some_and(|plan| !plan.is_empty());
     if !has_plan {
         return Err("its plan is not in the request, so nobody here has seen it".into());
     }
     let mode = json!([{"type": "setMode", "mode": mode.name(), "destination": "session"}]);
-    Ok(json!({"behavior": "allow", "updatedInput": whole, "updatedPermissions": mode}))
+    Ok((input.to_owned(), mode))
 }
 
 #[cfg(test)]
@@ -131,6 +167,9 @@ mod tests {
         expected["annotations"] = json!({"Where?": {"notes": "by friday"}});
         let expected = json!({"behavior": "allow", "updatedInput": expected});
         assert_eq!(decided(QUESTION, &asked), expected);
+        let text = printed(&ask(QUESTION), &asked).unwrap();
+        let kept = QUESTION.strip_suffix('}').unwrap();
+        assert!(text.contains(kept), "the hook tells a question by its text: {text}");
     }
 
     // the mode afterwards is the one that the person was shown.

@@ -71,9 +71,13 @@ fn any_payload() -> impl Strategy<Value = Value> {
 }
 
 fn expected_digest(value: Option<&Value>) -> Option<u64> {
+    Some(digest(&value?.to_string()))
+}
+
+fn digest(text: &str) -> u64 {
     let mut hasher = SipHasher24::new_with_key(&KEY);
-    hasher.write(value?.to_string().as_bytes());
-    Some(hasher.finish())
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 proptest! {
@@ -110,6 +114,26 @@ proptest! {
         if !pretty {
             prop_assert_eq!(fields.tool_input, expected_digest(payload.get("tool_input")));
             prop_assert_eq!(fields.prompt, expected_digest(payload.get("prompt")));
+        }
+    }
+
+    /// The client appends an answer to a question's input (measured).
+    #[test]
+    fn an_answered_question_has_the_digest_of_its_request(
+        questions in any_json(), answers in any_json(), tool in 0..2_usize, event in 0..2_usize,
+    ) {
+        let is_answered = tool == 0 && event == 0;
+        let tool = ["AskUserQuestion", "Bash"][tool];
+        let event = ["PostToolUse", "PermissionRequest"][event];
+        let asked = json!({"questions": questions}).to_string();
+        let whole = format!("{},\"answers\":{answers},\"x\":[1]}}", &asked[..asked.len() - 1]);
+        for input in [&asked, &whole] {
+            let text = format!(r#"{{"hook_event_name":"{event}","tool_name":"{tool}","tool_input":{input},"x":1}}"#);
+            let expected = digest(if is_answered { &asked } else { input });
+            for at in 0..text.len() {
+                let (first, second) = text.as_bytes().split_at(at);
+                prop_assert_eq!(scan(&[first, second]).1.tool_input, Some(expected), "{}", &text);
+            }
         }
     }
 

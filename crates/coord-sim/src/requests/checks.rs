@@ -22,7 +22,7 @@ use super::hooks::HookLife;
 use super::replies::is_as_given;
 use crate::act_checks::violation;
 use crate::checks::{Violation, reopen_durable};
-use crate::client::{AskedFor, Decision};
+use crate::client::Decision;
 use crate::hook_runs::Run;
 use crate::simulation::{SECOND, Simulation, Time};
 
@@ -104,13 +104,10 @@ impl Simulation {
     }
 
     /// Whether the same call is being asked for again, or was before by two hooks. Where the hook that reports a call was
-    /// lost, nobody can tell which of two equal prompts a result belongs to, or of two questions: an answer is part of the
-    /// input.
+    /// lost, nobody can tell which of two equal prompts a result belongs to.
     fn is_asked_again(&self, id: Option<&String>, call: Option<&Call>) -> bool {
         let is_same = |call: &Call, other: &Call| {
-            let are_questions = call.asked_for == AskedFor::Answers && !self.rates.are_hooks_sure;
-            let is_same = other.input == call.input || are_questions;
-            let is_equal = is_same && other.asked_for == call.asked_for;
+            let is_equal = other.input == call.input && other.asked_for == call.asked_for;
             is_equal && (other.closed.is_none() || 1 < other.hooks)
         };
         call.is_some_and(|call| {
