@@ -76,6 +76,7 @@ pub(crate) fn fuzz(
         // libFuzzer makes shell commands of it, to minimize an input, to merge directories and for jobs.
         format!("{} {} --dir {} --", program.display(), target.name, below.display()),
         EXECUTION_MAX.to_owned(),
+        INPUT_MAX.to_owned(),
         // Without instrumentation most of them reach nothing new.
         "-keep_seed=1".to_owned(),
         format!("-dict={}", words.display()),
@@ -84,7 +85,6 @@ pub(crate) fn fuzz(
     words.extend(arguments);
     if !has_inputs {
         words.extend([found, seeds].map(|dir| dir.display().to_string()));
-        words.push(INPUT_MAX.to_owned());
     }
     let mut pointers = Vec::new();
     for word in words {

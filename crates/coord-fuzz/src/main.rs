@@ -13,6 +13,8 @@ use std::process::{Command, ExitCode};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Longest of the short inputs, in bytes.
+const SHORT_BYTES: usize = 2048;
 /// Stack of a run: what a thread of the coordinator has.
 const STACK_BYTES: u64 = 2 * 1024 * 1024;
 
@@ -61,17 +63,24 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each target in a process of its own, since libFuzzer ends it.
+/// Each target in processes of its own, since libFuzzer ends them: most of the time on short inputs, which are executed
+/// several times as fast and reach most of the code, then on inputs of any length.
 fn all(args: &Args) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("the path of this program")?;
+    let minutes = args.minutes.unwrap_or_default() / f64::from(u32::try_from(TARGETS.len())?);
     let mut failed = Vec::new();
     for Target { name, .. } in &TARGETS {
-        let mut command = Command::new(&program);
-        let minutes = args.minutes.unwrap_or_default() / f64::from(u32::try_from(TARGETS.len())?);
-        command.arg(name).arg(format!("--minutes={minutes}")).arg(format!("--seed={}", args.seed));
-        command.arg("--dir").arg(&args.dir).arg("--").args(&args.libfuzzer);
-        if !command.status().context("this program")?.success() {
-            failed.push(*name);
+        let short = format!("-max_len={SHORT_BYTES}");
+        for (share, length) in [(0.75, Some(short)), (0.25, None)] {
+            let mut command = Command::new(&program);
+            let minutes = minutes * share;
+            command.arg(name).arg(format!("--minutes={minutes}"));
+            command.arg(format!("--seed={}", args.seed)).arg("--dir").arg(&args.dir);
+            command.arg("--").args(length).args(&args.libfuzzer);
+            if !command.status().context("this program")?.success() {
+                failed.push(*name);
+                break;
+            }
         }
     }
     // As libFuzzer does, so that it stands behind what that says.
