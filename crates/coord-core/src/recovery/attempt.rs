@@ -99,7 +99,7 @@ impl State {
         }
         let is_resumed = matches!(pending.stage, Stage::Claimed { .. } | Stage::Started { .. });
         if !is_resumed
-            && let Err(stop) = self.is_ours(session, pending.is_ended_by_us())
+            && let Err(stop) = self.is_ours(session, Some(pending))
             && !matches!(stop.then, Then::Wait(..))
         {
             return self.stop(session, stop, at, fx);
@@ -148,7 +148,7 @@ impl State {
         }
         let lives = session.may_live();
         let guarded = self
-            .is_ours(session, pending.is_ended_by_us())
+            .is_ours(session, Some(pending))
             .and_then(|()| self.is_held(session, pending, at))
             .and_then(|()| lives.then(|| self.may_be_ended(session, pending, at)).transpose());
         // The obstacle was removed before its time: a person released the session, or reset what had failed.
@@ -238,7 +238,7 @@ impl State {
         let Some(pending) = &session.recovery.pending else { return };
         // What was known when the look was requested may have changed since.
         let guarded = self
-            .is_ours(session, pending.is_ended_by_us())
+            .is_ours(session, Some(pending))
             .and_then(|()| self.is_held(session, pending, at))
             .and_then(|()| match living {
                 None => self.judge_dead(session, pending, proof, at),

@@ -98,8 +98,9 @@ pub(super) fn limits(settings: &Settings) -> Limits {
 }
 
 impl State {
-    /// Whether the session is one that coord may bring back at all.
-    pub(crate) fn is_ours(&self, session: &Session, by_us: bool) -> Result<(), Stop> {
+    /// Whether the session is one that coord may bring back at all. `pending` is its recovery, if one was opened.
+    pub(crate) fn is_ours(&self, session: &Session, pending: Option<&Pending>) -> Result<(), Stop> {
+        let by_us = pending.is_some_and(Pending::is_ended_by_us);
         if session.is_foreign {
             return Err(Stop::close("R-20", "Claude Code's own background supervisor runs it"));
         }
@@ -107,6 +108,10 @@ impl State {
             return Err(Stop::operator("H-13", "two processes hold the session"));
         }
         was_ended(session, by_us)?;
+        let is_asked_for = by_us || pending.is_none_or(|pending| pending.by_hand);
+        if matches!(*session.presence, Presence::Gone { .. }) && !is_asked_for {
+            return Err(Stop::close("H-05", "how its client ended is unknown"));
+        }
         if session.is_passed_on() {
             return Err(Stop::close("H-42", "the conversation continued in another process"));
         }

@@ -116,7 +116,7 @@ impl State {
         } else if in_cooldown {
             session.recovery.drop_detection();
             fx.decide(session, "S0-14", saw, "ignored: the last attempt was a moment ago");
-        } else if !is_wanted || self.is_ours(session, false).is_err() {
+        } else if !is_wanted || self.is_ours(session, None).is_err() {
             fx.decide(session, "H-07", saw, "kept as evidence: not recovered automatically");
         } else {
             let mut pending = Pending::new(Cause::Signature, process, at);
@@ -167,7 +167,7 @@ impl State {
         if under_way {
             return Err(Stop::close("S0-09", "a recovery is in progress"));
         }
-        self.is_ours(session, false)?;
+        self.is_ours(session, None)?;
         if session.may_live() { may_be_restarted(session, wish) } else { Ok(()) }
     }
 }

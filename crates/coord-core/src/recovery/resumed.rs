@@ -56,7 +56,7 @@ impl State {
             }
         });
         let (session, pending, way) = of_nonce.next()?;
-        self.is_ours(session, pending.is_ended_by_us()).ok()?;
+        self.is_ours(session, Some(pending)).ok()?;
         Some(PlacedResume {
             session,
             way,

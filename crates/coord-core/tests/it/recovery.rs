@@ -556,14 +556,21 @@ fn a_restart_looks_before_it_goes_on() {
     assert!(world.waits_for().contains("not sent"));
 }
 
-// H-05, S0-02: what nothing proves to be a crash is not brought back.
+// H-05, S0-02: what nothing proves to be a crash is not brought back, whatever its screen showed before.
 #[test]
 fn an_unknown_end_is_no_crash() {
-    let mut world = in_a_turn();
-    world.die(PID, no_registry());
-    world.pass(10.0);
-    assert_eq!(world.state_of("s1"), SessionState::Unknown);
-    assert!(world.pending().is_none());
+    for has_signature in [false, true] {
+        let mut world = in_a_turn();
+        if has_signature {
+            world.signature();
+            world.is_content(false);
+        }
+        assert_eq!(world.pending().is_some(), has_signature);
+        world.die(PID, no_registry());
+        world.pass(10.0);
+        assert_eq!(world.state_of("s1"), SessionState::Unknown);
+        assert!(world.pending().is_none());
+    }
 }
 
 // H-10, H-11, S0-25f: the deaths come first, their tmux server's end is noticed behind them.
