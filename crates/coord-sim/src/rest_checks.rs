@@ -103,6 +103,8 @@ impl Simulation {
             || (tells("a turn is open") && truth != Truth::Idle)
             || (tells("a dialog waits") && lives)
             || (tells("background work") && lives)
+            // Nothing but the end of its session's next turn tells that an interrupt ended it.
+            || (tells("may work in the background") && lives && !self.rates.has_registry)
             || (tells("limited or blocked") && lives)
             || (tells("stopped by Ctrl-Z") && truth == Truth::Suspended)
             || (tells("does not show an empty prompt") && lives)

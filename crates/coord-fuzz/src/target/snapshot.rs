@@ -17,6 +17,8 @@ pub(super) const TARGET: Target = Target {
 };
 
 const DIR: &str = "/state";
+/// One input of so many is read from a real file too.
+const REAL_OF: u32 = 16;
 
 fn made(n_entries: u64, key_bytes: usize) -> Vec<u8> {
     let disk = FakeDisk::new();
@@ -50,7 +52,10 @@ fn run(input: &[u8]) -> String {
     disk.write_synced(&dir.join("snapshot"), input);
     let alone = load(&disk);
     let found = by_key(&disk, dir, input);
-    real(input);
+    // A directory takes longer than everything else here.
+    if coord_wire::frame::crc32_plain(&[input]).is_multiple_of(REAL_OF) {
+        real(input);
+    }
     disk.write_synced(&dir.join("snapshot.old"), old);
     let outcome = match &alone {
         Ok(None) => panic!("a snapshot that is there counts as none"),

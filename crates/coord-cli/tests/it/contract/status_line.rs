@@ -169,6 +169,9 @@ fn q_03_subagents_are_shown_with_type_state_and_age() {
     // Its end is not known: the turn failed, and no hook told of it.
     assert_eq!(client.report("StopFailure", &json!({"error": "server_error"})), 0);
     assert_eq!(states(&home), [SubagentState::Done, SubagentState::Unknown]);
+    // It works on in the background.
+    assert_eq!(client.report("PreToolUse", &agent("a2", "reviewer")), 0);
+    assert_eq!(states(&home), [SubagentState::Done, SubagentState::Running]);
     client.kill();
     coord_tests::coord::session_when(&home, "aaaa1111", "it is gone", |one| {
         one.subagents.is_empty()
