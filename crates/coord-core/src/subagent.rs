@@ -56,8 +56,8 @@ fn is_after_turn(session: &Session, subagent: &Subagent) -> bool {
     }
 }
 
-/// Whether a subagent may work in the background. An interrupt ends those in the foreground without a hook, and none in the
-/// background (measured with 2.1.328), so nothing tells which of them is left.
+/// Whether a subagent may work in the background. An interrupt leaves those (measured with 2.1.328), and ends the others
+/// without a hook, so nothing tells which of them is left.
 pub(crate) fn may_work(session: &Session) -> bool {
     session.subagents.iter().any(|one| one.ended.is_none())
 }

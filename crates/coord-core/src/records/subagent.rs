@@ -23,6 +23,7 @@ pub struct Subagent {
     /// When the first hook of it was emitted that is known.
     pub since: Moment,
     /// When the newest hook of it was emitted that did not report its end.
+    #[serde(default)]
     pub heard: Moment,
     /// When it ended; none if that is not known.
     pub ended: Option<Moment>,

@@ -2,7 +2,8 @@
 
 use crate::world::{PROMPT, STOP, World};
 
-use coord_model::{Background, HookKind, Kind, SessionState, StartSource, ToolPhase};
+use coord_core::Subagent;
+use coord_model::{Background, HookKind, Kind, Moment, SessionState, StartSource, ToolPhase};
 
 /// A session in a turn.
 fn in_a_turn() -> World {
@@ -114,6 +115,14 @@ fn r_03_a_subagent_that_reports_after_an_interrupt_works_in_the_background() {
     assert_eq!(world.state_of("s1"), SessionState::Background);
     world.subagent("a1", "Explore", HookKind::SubagentStop);
     assert_eq!(world.state_of("s1"), SessionState::Idle);
+}
+
+// A state that an earlier version wrote is read, and nothing is made of what it did not say.
+#[test]
+fn a_subagent_of_an_earlier_version_is_read() {
+    let written = r#"{"id":"a1","kind":"Explore","since":{"awake":7,"wall_ms":8},"ended":null}"#;
+    let read: Subagent = serde_json::from_str(written).unwrap();
+    assert_eq!((read.id.as_str(), read.since.wall_ms, read.heard), ("a1", 8, Moment::default()));
 }
 
 #[test]

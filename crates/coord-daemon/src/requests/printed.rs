@@ -115,8 +115,8 @@ fn answered(input: &RawValue, answers: &[QuestionAnswer]) -> Result<Box<RawValue
     RawValue::from_string(whole).map_err(|error| error.to_string())
 }
 
-/// The input and the permissions that approve a plan. The mode is forced, since the client would return to the one before it, which
-/// may accept edits (measured).
+/// The input and the permissions that approve a plan. The mode is forced, since the client would return to the one before
+/// it, which may accept edits (measured).
 fn approved(input: &RawValue, mode: PlanMode) -> Result<(Box<RawValue>, Value), String> {
     let whole: Value = serde_json::from_str(input.get()).map_err(|error| error.to_string())?;
     let has_plan = whole.get("plan").and_then(Value::as_str).is_some_and(|plan| !plan.is_empty());
