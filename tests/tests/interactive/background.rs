@@ -1,9 +1,10 @@
 //! Work that goes on without a turn, and work of another session inside one. Holds.
 
-use crate::case::{Case, Config, WITH_BASH};
+use crate::case::{Case, Config, Sources, WITH_BASH};
 use coord_model::Kind;
 use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
+use coord_tests::timeline::Expected;
 use serde_json::json;
 
 pub(crate) fn a_background_shell(config: Config) {
@@ -38,6 +39,52 @@ pub(crate) fn a_background_subagent(config: Config) {
     });
     case.step("answered", SessionState::Background, |case| case.api.open("delegated"));
     case.timeline.reach(150);
+    case.step_through("subagent done", &[SessionState::Idle], SessionState::Running, |case| {
+        case.api.open("looked");
+        case.api.wait_for("task-notification");
+    });
+    case.step_killed("answered again", &[], SessionState::Idle, |case| case.api.open("all done"));
+    case.finish();
+}
+
+/// an interrupt of the turn ends no subagent in the background. The registry stays busy for it; where there is none,
+/// its next hook tells.
+pub(crate) fn an_interrupt_beside_a_background_subagent(config: Config) {
+    let agent = json!({
+        "description": "Look", "prompt": "SUBTASK: look", "subagent_type": "general-purpose",
+    });
+    let turns = [
+        Turn::tool("Agent", agent).behind("delegate"),
+        Turn::bash("echo looked-at-it").only_after("SUBTASK").behind("looks"),
+        Turn::text("Somebody looks.").behind("delegated"),
+        Turn::bash("tail -f /dev/null"),
+        Turn::text("I looked.").behind("looked"),
+        Turn::text("It is looked at.").behind("all done"),
+    ];
+    let mut case = Case::start(config, turns, &WITH_BASH);
+    case.prompt("Have a look");
+    case.step("delegated", SessionState::Running, |case| {
+        case.api.open("delegate");
+        case.api.wait_for("SUBTASK");
+    });
+    case.step("answered", SessionState::Background, |case| case.api.open("delegated"));
+    case.prompt("Follow it");
+    let known = |without_registry| Expected {
+        truth: SessionState::Background,
+        shown: match config.sources {
+            Sources::NoRegistry => without_registry,
+            Sources::All | Sources::HooksOnly => SessionState::Running,
+        },
+    };
+    case.step("Esc", known(SessionState::Idle), |case| {
+        case.pane.wait_screen("tail -f");
+        case.pane.keys(&["Escape"]);
+        case.pane.wait_screen("Interrupted");
+    });
+    case.step("the subagent works on", known(SessionState::Background), |case| {
+        case.api.open("looks");
+        case.api.wait_for("looked-at-it");
+    });
     case.step_through("subagent done", &[SessionState::Idle], SessionState::Running, |case| {
         case.api.open("looked");
         case.api.wait_for("task-notification");

@@ -24,7 +24,7 @@ const N_AT_ONCE: usize = 6;
 type Body = fn(Config);
 
 /// The long ones first.
-const CASES: [(&str, Body); 35] = [
+const CASES: [(&str, Body); 36] = [
     ("a_prompt_left_open", prompts::a_prompt_left_open),
     ("api_errors", errors::api_errors),
     ("other_api_errors", errors::other_api_errors),
@@ -40,6 +40,10 @@ const CASES: [(&str, Body); 35] = [
     ("compaction", turns::compaction),
     ("a_background_shell", background::a_background_shell),
     ("a_background_subagent", background::a_background_subagent),
+    (
+        "an_interrupt_beside_a_background_subagent",
+        background::an_interrupt_beside_a_background_subagent,
+    ),
     ("a_nested_headless_run", background::a_nested_headless_run),
     ("clear", identity::clear),
     ("a_resume_in_a_new_process", identity::a_resume_in_a_new_process),
