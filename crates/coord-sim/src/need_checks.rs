@@ -5,7 +5,7 @@
 //! * Each prompt, crash and block that is shown is a need; what is at work or at rest has none of those.
 //! * None survives its session: its number is that of its record.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use coord_core::{Session, State};
 use coord_model::{Kind, NeedId, NeedKind, SessionState};
@@ -17,14 +17,14 @@ use crate::simulation::Simulation;
 /// The needs that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct NeedWatch {
-    /// Their kind, and whether they are open.
-    seen: BTreeMap<NeedId, (NeedKind, bool)>,
+    open: BTreeSet<NeedId>,
+    ended: BTreeSet<NeedId>,
 }
 
 impl NeedWatch {
     /// After a power cut an older state may be shown again.
     pub(crate) fn forget(&mut self) {
-        self.seen.clear();
+        *self = Self::default();
     }
 }
 
@@ -32,26 +32,23 @@ impl Simulation {
     /// Looks at all needs after a turn.
     pub(crate) fn check_needs(&mut self) -> Result<(), Violation> {
         let Some(serving) = &self.serving else { return Ok(()) };
-        let mut open = BTreeMap::new();
+        let mut open = BTreeSet::new();
         let state: &State = serving.coordinator().state();
         for session in state.sessions() {
             for need in &session.needs {
                 if need.id.session != session.key {
                     return violation("U-01", format!("{} is another session's", need.id));
                 }
-                open.insert(need.id, need.kind);
+                if self.needs.ended.contains(&need.id) {
+                    return violation("U-01", format!("{} began twice", need.id));
+                }
+                open.insert(need.id);
             }
             check_kinds(session)?;
         }
-        for (id, kind) in &open {
-            let before = self.needs.seen.insert(*id, (*kind, true));
-            if before.is_some_and(|(_, was_open)| !was_open) {
-                return violation("U-01", format!("{id} began twice"));
-            }
-        }
-        for (id, (_, is_open)) in &mut self.needs.seen {
-            *is_open = open.contains_key(id);
-        }
+        let before = std::mem::replace(&mut self.needs.open, open);
+        let ended = before.into_iter().filter(|id| !self.needs.open.contains(id));
+        self.needs.ended.extend(ended);
         Ok(())
     }
 }

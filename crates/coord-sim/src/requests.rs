@@ -114,8 +114,8 @@ pub(crate) struct Requests {
     remembered: Option<Shown>,
     taken: BTreeMap<ProcessRef, Taken>,
     hidden: Hidden,
-    /// Outcomes that were counted, by call.
-    proved: BTreeSet<(String, &'static str)>,
+    /// Outcomes that were found to be what their client made of the reply, and counted.
+    proved: BTreeSet<(RequestId, &'static str)>,
 }
 
 impl Requests {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coord_core::Session;
 use coord_model::{ProcessRef, SessionState, StallLimits};
 use serde_json::Value;
 
@@ -43,13 +44,15 @@ impl Simulation {
     /// Looks at all clients once more.
     pub(crate) fn measure_stalls(&mut self) {
         let under = self.conditions();
+        let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
+        let says_any = state.is_some_and(|state| state.sessions().any(is_stalled));
         let hanging: Vec<(ProcessRef, bool, Option<Hang>)> = self
             .places
             .iter()
             .filter_map(|place| {
                 let one = place.client.as_ref()?;
                 let hang = self.hang_of(place, one);
-                Some((one.process, self.is_said_stalled(one), hang))
+                Some((one.process, says_any && self.is_said_stalled(one), hang))
             })
             .collect();
         let mut watch = StallWatch::default();
@@ -84,7 +87,7 @@ impl Simulation {
         let process = one.process;
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let session = state.and_then(|state| state.session_of(process));
-        session.is_some_and(|session| session.shown.state == SessionState::Stalled)
+        session.is_some_and(is_stalled)
     }
 
     /// Whether nobody watches a client, by what the coordinator was told.
@@ -168,4 +171,8 @@ impl Running {
         };
         self.tools.iter().map(of_tool).max().unwrap_or(limits.thinking_after_ms)
     }
+}
+
+fn is_stalled(session: &Session) -> bool {
+    session.shown.state == SessionState::Stalled
 }

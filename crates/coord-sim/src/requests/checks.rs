@@ -14,7 +14,7 @@
 //!   that of the other call.
 
 use coord_core::Session;
-use coord_model::{ProcessRef, ReplyOutcome};
+use coord_model::{ProcessRef, ReplyOutcome, RequestId};
 use serde_json::Value;
 
 use super::Call;
@@ -184,18 +184,25 @@ impl Simulation {
         for session in serving.coordinator().state().sessions() {
             seen.extend(self.outcomes_of(session)?);
         }
-        for (call, situation) in seen {
-            if self.requests.proved.insert((call, situation)) {
+        for (request, situation) in seen {
+            if self.requests.proved.insert((request, situation)) {
                 self.counts(situation);
             }
         }
         Ok(())
     }
 
-    fn outcomes_of(&self, session: &Session) -> Result<Vec<(String, &'static str)>, Violation> {
+    /// The outcomes of a session's replies that are not proved yet. What a client decided stays so; that it was not by a
+    /// reply which is said not to have been sent may turn out wrong later.
+    fn outcomes_of(&self, session: &Session) -> Result<Vec<(RequestId, &'static str)>, Violation> {
         let mut seen = Vec::new();
         for reply in &session.replies {
             let Some(outcome) = reply.outcome else { continue };
+            let situation = situation_of(outcome);
+            let is_final = outcome != ReplyOutcome::NotSent;
+            if is_final && self.requests.proved.contains(&(reply.request, situation)) {
+                continue;
+            }
             let Some(id) = self.requests.of_request.get(&reply.request) else { continue };
             let Some(call) = self.requests.calls.get(id) else { continue };
             let by_hook = match call.decision {
@@ -203,15 +210,11 @@ impl Simulation {
                 Some(Decision::Yes | Decision::NoWithText | Decision::Esc | Decision::Unasked)
                 | None => None,
             };
-            let (is_so, situation) = match outcome {
-                ReplyOutcome::Taken => (by_hook == Some(reply.kind), "proved: taken"),
-                ReplyOutcome::Refused => {
-                    (by_hook.is_some_and(|kind| kind != reply.kind), "proved: refused")
-                }
-                ReplyOutcome::TerminalFirst => {
-                    (call.decision.is_some() && by_hook.is_none(), "proved: terminal first")
-                }
-                ReplyOutcome::NotSent => (call.decided_by != Some(reply.request), "not sent"),
+            let is_so = match outcome {
+                ReplyOutcome::Taken => by_hook == Some(reply.kind),
+                ReplyOutcome::Refused => by_hook.is_some_and(|kind| kind != reply.kind),
+                ReplyOutcome::TerminalFirst => call.decision.is_some() && by_hook.is_none(),
+                ReplyOutcome::NotSent => call.decided_by != Some(reply.request),
             };
             let is_other = reply.call.as_ref().is_some_and(|call| call != id);
             let may_be_other = !self.rates.are_hooks_sure || 0 < self.meter.power_cuts;
@@ -220,8 +223,17 @@ impl Simulation {
                 let what = format!("{request} of {id}: {outcome:?}, in truth {decision:?}");
                 return Err(Violation::new("A-07", what));
             }
-            seen.push((id.clone(), situation));
+            seen.push((reply.request, situation));
         }
         Ok(seen)
+    }
+}
+
+fn situation_of(outcome: ReplyOutcome) -> &'static str {
+    match outcome {
+        ReplyOutcome::Taken => "proved: taken",
+        ReplyOutcome::Refused => "proved: refused",
+        ReplyOutcome::TerminalFirst => "proved: terminal first",
+        ReplyOutcome::NotSent => "not sent",
     }
 }
