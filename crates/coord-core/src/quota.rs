@@ -42,7 +42,7 @@ pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
                 quota.resets_ms.is_none() || quota.reset_source == ResetSource::StatusLine;
             is_new(at) && quota.waited_for == WaitedFor::Quota && is_open
         }),
-        Turn::Interrupted { at, by } => by != Source::Transcript && is_new(at),
+        Turn::Interrupted { at, by, .. } => by != Source::Transcript && is_new(at),
         Turn::None | Turn::Open { .. } => false,
     }
 }

@@ -346,10 +346,10 @@ pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut 
         return;
     }
     session.waits.end_all();
-    session.turn_id = None;
+    let was_queued = session.turn_id.take().is_none();
     session.sign = at.awake;
     if is_open {
-        session.turn.interrupt(by, at);
+        session.turn.interrupt(by, was_queued, at);
         if by != Source::Transcript {
             quota::ask_for_failure(session, fx);
         }

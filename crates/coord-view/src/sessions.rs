@@ -251,7 +251,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         Turn::None => (),
         Turn::Open { since, .. } => all.push(fact("turn opened".to_owned(), "hook", since.wall_ms)),
         Turn::Closed { at } => all.push(fact("turn ended".to_owned(), "hook", at.wall_ms)),
-        Turn::Interrupted { at, by } => {
+        Turn::Interrupted { at, by, .. } => {
             all.push(fact("turn interrupted".to_owned(), source(by), at.wall_ms));
         }
     }

@@ -31,6 +31,10 @@ pub enum Turn {
         at: Moment,
         /// The source.
         by: Source,
+        /// Whether it was the turn of queued prompts, and no event of it had come. A registry says idle before such a
+        /// turn too.
+        #[serde(default)]
+        was_queued: bool,
     },
 }
 
@@ -96,8 +100,8 @@ impl Protected<Turn> {
     }
 
     /// The turn was interrupted, by the report of this source.
-    pub(crate) fn interrupt(&mut self, by: Source, at: Moment) {
-        self.0 = Turn::Interrupted { at, by };
+    pub(crate) fn interrupt(&mut self, by: Source, was_queued: bool, at: Moment) {
+        self.0 = Turn::Interrupted { at, by, was_queued };
     }
 
     /// The conversation begins, or is over, or another process has it.
@@ -154,7 +158,7 @@ clocks!(enum Turn {
     None {} until {}
     Open { since: since, queued: queued } until {}
     Closed { at: at } until {}
-    Interrupted { at: at, by: by } until {}
+    Interrupted { at: at, by: by, was_queued: was_queued } until {}
 });
 
 clocks!(none in Counts, Starter);

@@ -4,12 +4,12 @@
 use crate::crashes::{
     NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, opted_in,
 };
-use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
+use crate::world::{END, EXIT, PROMPT, STOP, TOOL, World, pane, process};
 
 use coord_model::{
-    Action, Command, Effect, Event, Kind, NoticeChannel, NoticeKind, NoticeSettings, PaneState,
-    Parent, ParentKind, ProcessSeen, Proof, RegistryStatus, Screen, SessionState, Settings,
-    TellAct, TmuxPane,
+    Action, Command, Effect, Event, HookKind, Input, Kind, NoticeChannel, NoticeKind,
+    NoticeSettings, PaneState, Parent, ParentKind, ProcessSeen, Proof, RegistryStatus, Screen,
+    SessionState, Settings, TellAct, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -165,7 +165,7 @@ fn only_work_that_was_cut_off_goes_on() {
         (
             "it asks",
             |world| {
-                let kind = coord_model::HookKind::PermissionRequest;
+                let kind = HookKind::PermissionRequest;
                 let mut event = world.event("s1", NEXT, kind, 0.0);
                 event.tool = Some("Bash".into());
                 world.send(event);
@@ -203,8 +203,7 @@ fn a_mode_that_was_switched_on_later_is_named() {
         (None, false),
     ] {
         let mut world = in_a_turn();
-        let mut event =
-            world.event("s1", PID, coord_model::HookKind::Other("PreCompact".into()), 0.0);
+        let mut event = world.event("s1", PID, HookKind::Other("PreCompact".into()), 0.0);
         event.permission_mode = mode.map(Into::into);
         world.send(event);
         world.crash(PID);
@@ -282,6 +281,42 @@ fn an_order_waits_until_its_client_has_rested() {
     until_asked(&mut world);
     let proof = Proof { idle_since_ms: None, ..living(&world) };
     assert!(matches!(world.act(proof).1, Action::End { .. }));
+}
+
+// R-02, H-53: a client that hangs before the turn of queued prompts says idle as one that is idle does, for as long as it
+// hangs. Its screen tells the difference.
+#[test]
+fn an_idle_that_may_be_between_two_turns_needs_a_screen() {
+    let prompt = |input| PaneState::Client { screen: Some(Screen::Prompt), input, signature: None };
+    for (has_begun, pane, ends) in [
+        (false, PaneState::None, false),
+        (false, PaneState::Unreadable { why: "no answer".into() }, false),
+        (false, prompt(Input::Unreadable), false),
+        (false, prompt(Input::Empty), true),
+        (true, PaneState::None, true),
+    ] {
+        let mut world = at_rest();
+        let of_turn = |world: &mut World, turn: &str, kind: HookKind| {
+            let mut event = world.event("s1", PID, kind, 0.0);
+            event.prompt_id = Some(turn.into());
+            world.send(event);
+            world.seconds += 0.01;
+        };
+        of_turn(&mut world, "a", PROMPT);
+        of_turn(&mut world, "a", PROMPT);
+        of_turn(&mut world, "a", STOP);
+        if has_begun {
+            of_turn(&mut world, "b", TOOL);
+        }
+        world.says("s1", PID, RegistryStatus::Idle);
+        world.pass(40.0);
+        assert_eq!(world.state_of("s1"), SessionState::Idle);
+        recover(&mut world);
+        let proof = Proof { pane: pane.clone(), ..living(&world) };
+        let acts = world.prove(proof);
+        let is_ended = matches!(&*acts, [Action::End { .. }]);
+        assert_eq!(is_ended, ends, "{pane:?}, begun: {has_begun}: {acts:?}");
+    }
 }
 
 // H-54: a key in the second in which its person was told cancels, an older one does not.
