@@ -346,10 +346,11 @@ pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut 
         return;
     }
     session.waits.end_all();
-    let was_queued = session.turn_id.take().is_none();
+    let is_unbegun = session.turn_id.take().is_none();
+    let had_queued = is_unbegun || matches!(*session.turn, Turn::Open { queued: 1.., .. });
     session.sign = at.awake;
     if is_open {
-        session.turn.interrupt(by, was_queued, at);
+        session.turn.interrupt(by, had_queued, at);
         if by != Source::Transcript {
             quota::ask_for_failure(session, fx);
         }

@@ -206,7 +206,7 @@ fn is_unoccupied(
 
 /// Whether the registry's `idle` alone says that queued prompts were taken back.
 fn may_be_between(session: &Session) -> bool {
-    matches!(*session.turn, Turn::Interrupted { by: Source::Registry, was_queued: true, .. })
+    matches!(*session.turn, Turn::Interrupted { by: Source::Registry, had_queued: true, .. })
 }
 
 fn is_empty_prompt(pane: &PaneState) -> bool {

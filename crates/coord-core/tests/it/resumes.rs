@@ -288,12 +288,14 @@ fn an_order_waits_until_its_client_has_rested() {
 #[test]
 fn an_idle_that_may_be_between_two_turns_needs_a_screen() {
     let prompt = |input| PaneState::Client { screen: Some(Screen::Prompt), input, signature: None };
-    for (has_begun, pane, ends) in [
-        (false, PaneState::None, false),
-        (false, PaneState::Unreadable { why: "no answer".into() }, false),
-        (false, prompt(Input::Unreadable), false),
-        (false, prompt(Input::Empty), true),
-        (true, PaneState::None, true),
+    // What is told after the two prompts: nothing, the end of their turn, or that and an event of the next turn.
+    for (told, pane, ends) in [
+        (1, PaneState::None, false),
+        (1, PaneState::Unreadable { why: "no answer".into() }, false),
+        (1, prompt(Input::Unreadable), false),
+        (1, prompt(Input::Empty), true),
+        (0, PaneState::None, false),
+        (2, PaneState::None, true),
     ] {
         let mut world = at_rest();
         let of_turn = |world: &mut World, turn: &str, kind: HookKind| {
@@ -304,9 +306,8 @@ fn an_idle_that_may_be_between_two_turns_needs_a_screen() {
         };
         of_turn(&mut world, "a", PROMPT);
         of_turn(&mut world, "a", PROMPT);
-        of_turn(&mut world, "a", STOP);
-        if has_begun {
-            of_turn(&mut world, "b", TOOL);
+        for (turn, kind) in [("a", STOP), ("b", TOOL)].into_iter().take(told) {
+            of_turn(&mut world, turn, kind);
         }
         world.says("s1", PID, RegistryStatus::Idle);
         world.pass(40.0);
@@ -315,7 +316,7 @@ fn an_idle_that_may_be_between_two_turns_needs_a_screen() {
         let proof = Proof { pane: pane.clone(), ..living(&world) };
         let acts = world.prove(proof);
         let is_ended = matches!(&*acts, [Action::End { .. }]);
-        assert_eq!(is_ended, ends, "{pane:?}, begun: {has_begun}: {acts:?}");
+        assert_eq!(is_ended, ends, "{pane:?}, told: {told}: {acts:?}");
     }
 }
 
