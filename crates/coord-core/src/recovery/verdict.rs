@@ -8,7 +8,7 @@ use coord_model::{
 };
 
 use super::guards::{Stop, launch};
-use crate::records::{Obstacle, Pending, Session, Source, State, Turn, Way};
+use crate::records::{Obstacle, Pending, Session, State, Turn, Way};
 use crate::subagent;
 
 /// How long a shell may take to get its terminal back and paint its prompt, in milliseconds.
@@ -171,7 +171,7 @@ impl State {
 }
 
 /// H-08: checks that the screen shows an empty prompt. A person who asks by hand may do so if only the registry
-/// says idle, but not if that may be the moment before the turn of queued prompts, in which a client hangs.
+/// says idle, unless the turn of queued prompts may be about to begin: it says idle before that too.
 fn is_unoccupied(
     session: &Session,
     pending: &Pending,
@@ -186,7 +186,9 @@ fn is_unoccupied(
         PaneState::Client { screen: Some(Screen::Prompt), .. }
         | PaneState::None
         | PaneState::Unreadable { .. }
-            if pending.by_hand && proof.idle_since_ms.is_some() && !may_be_between(session) =>
+            if pending.by_hand
+                && proof.idle_since_ms.is_some()
+                && !may_be_between_turns(session) =>
         {
             return Ok(());
         }
@@ -204,9 +206,9 @@ fn is_unoccupied(
     Err(for_person(session, obstacle, why, at))
 }
 
-/// Whether the registry's `idle` alone says that queued prompts were taken back.
-fn may_be_between(session: &Session) -> bool {
-    matches!(*session.turn, Turn::Interrupted { by: Source::Registry, had_queued: true, .. })
+/// Whether nothing but an idle client tells that its queued prompts were taken back. It may also hang before their turn.
+fn may_be_between_turns(session: &Session) -> bool {
+    matches!(*session.turn, Turn::Interrupted { had_queued: true, .. })
 }
 
 fn is_empty_prompt(pane: &PaneState) -> bool {

@@ -283,8 +283,8 @@ fn an_order_waits_until_its_client_has_rested() {
     assert!(matches!(world.act(proof).1, Action::End { .. }));
 }
 
-// R-02, H-53: a client that hangs before the turn of queued prompts says idle as one that is idle does, for as long as it
-// hangs. Its screen tells the difference.
+// R-02, H-53: the registry of a client that hangs before the turn of its queued prompts says idle for as long as it hangs.
+// Only the screen tells such a client from one at rest.
 #[test]
 fn an_idle_that_may_be_between_two_turns_needs_a_screen() {
     let prompt = |input| PaneState::Client { screen: Some(Screen::Prompt), input, signature: None };
