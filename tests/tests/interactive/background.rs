@@ -20,24 +20,33 @@ pub(crate) fn a_background_shell(config: Config) {
     case.finish();
 }
 
-/// a subagent works on after the turn; its end opens another one.
-pub(crate) fn a_background_subagent(config: Config) {
+fn delegates() -> Turn {
     let agent = json!({
         "description": "Look", "prompt": "SUBTASK: look", "subagent_type": "general-purpose",
     });
-    let turns = [
-        Turn::tool("Agent", agent).behind("delegate"),
-        Turn::text("I looked.").only_after("SUBTASK").behind("looked"),
-        Turn::text("Somebody looks.").behind("delegated"),
-        Turn::text("It is looked at.").behind("all done"),
-    ];
-    let mut case = Case::start(config, turns, &WITH_BASH);
+    Turn::tool("Agent", agent).behind("delegate")
+}
+
+/// The turn ends, and its subagent has begun.
+fn delegate(case: &mut Case) {
     case.prompt("Have a look");
     case.step("delegated", SessionState::Running, |case| {
         case.api.open("delegate");
         case.api.wait_for("SUBTASK");
     });
     case.step("answered", SessionState::Background, |case| case.api.open("delegated"));
+}
+
+/// a subagent works on after the turn; its end opens another one.
+pub(crate) fn a_background_subagent(config: Config) {
+    let turns = [
+        delegates(),
+        Turn::text("I looked.").only_after("SUBTASK").behind("looked"),
+        Turn::text("Somebody looks.").behind("delegated"),
+        Turn::text("It is looked at.").behind("all done"),
+    ];
+    let mut case = Case::start(config, turns, &WITH_BASH);
+    delegate(&mut case);
     case.timeline.reach(150);
     case.step_through("subagent done", &[SessionState::Idle], SessionState::Running, |case| {
         case.api.open("looked");
@@ -50,11 +59,8 @@ pub(crate) fn a_background_subagent(config: Config) {
 /// an interrupt of the turn ends no subagent in the background. The registry stays busy for it; where there is none,
 /// its next hook tells.
 pub(crate) fn an_interrupt_beside_a_background_subagent(config: Config) {
-    let agent = json!({
-        "description": "Look", "prompt": "SUBTASK: look", "subagent_type": "general-purpose",
-    });
     let turns = [
-        Turn::tool("Agent", agent).behind("delegate"),
+        delegates(),
         Turn::bash("echo looked-at-it").only_after("SUBTASK").behind("looks"),
         Turn::text("Somebody looks.").behind("delegated"),
         Turn::bash("tail -f /dev/null"),
@@ -62,12 +68,7 @@ pub(crate) fn an_interrupt_beside_a_background_subagent(config: Config) {
         Turn::text("It is looked at.").behind("all done"),
     ];
     let mut case = Case::start(config, turns, &WITH_BASH);
-    case.prompt("Have a look");
-    case.step("delegated", SessionState::Running, |case| {
-        case.api.open("delegate");
-        case.api.wait_for("SUBTASK");
-    });
-    case.step("answered", SessionState::Background, |case| case.api.open("delegated"));
+    delegate(&mut case);
     case.prompt("Follow it");
     let known = |without_registry| Expected {
         truth: SessionState::Background,
