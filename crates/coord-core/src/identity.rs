@@ -315,8 +315,9 @@ impl State {
     }
 
     /// Notes that another process ended the conversation at `at`: a process younger than the harness of a record, in
-    /// which the user had resumed it even if that process reported nothing else, or the owner of another record of it, if
-    /// a person ended it there. A conversation may have several records. A record whose harness was dead by then is not brought back (G6).
+    /// which the user had resumed it even if that process reported nothing else, or the owner of another record of it
+    /// that outlived that harness. A conversation may have several records. A record whose harness was dead by then is
+    /// not brought back (G6, S0-25f).
     /// Returns the records that changed.
     pub(crate) fn note_end_elsewhere(
         &mut self,
@@ -325,15 +326,15 @@ impl State {
         reason: EndReason,
         at: Moment,
     ) -> Vec<SessionKey> {
-        let is_persons = match reason {
-            EndReason::PromptInputExit | EndReason::Logout => true,
-            EndReason::Clear | EndReason::Resume | EndReason::Other => false,
+        let is_end = match reason {
+            EndReason::PromptInputExit | EndReason::Logout | EndReason::Other => true,
+            EndReason::Clear | EndReason::Resume => false,
         };
         let of_it = self.sessions_with_id(session_id);
         let over: Vec<SessionKey> = of_it
             .filter(|one| {
                 one.session_id == session_id
-                    && self.is_ended_elsewhere(one, ended, is_persons.then_some(at))
+                    && self.is_ended_elsewhere(one, ended, is_end.then_some(at))
             })
             .map(|session| session.key)
             .collect();
@@ -349,13 +350,8 @@ impl State {
         over
     }
 
-    /// `by_person`: when a person ended it there, if it was a person.
-    fn is_ended_elsewhere(
-        &self,
-        session: &Session,
-        ended: &OwnerId,
-        by_person: Option<Moment>,
-    ) -> bool {
+    /// `at`: when it was ended there; none if that process only went over to another one.
+    fn is_ended_elsewhere(&self, session: &Session, ended: &OwnerId, at: Option<Moment>) -> bool {
         let Some(owner) = session.owner.as_ref() else { return false };
         let dead = &owner.id;
         let is_since_boot = || {
@@ -365,14 +361,20 @@ impl State {
         let is_later =
             dead.boot == ended.boot && dead.process.start_time < ended.process.start_time;
         let is_younger = dead.machine == ended.machine && (is_later || is_since_boot());
-        let held_it = || {
-            let others = self.key_of_owner(ended).filter(|key| *key != session.key);
-            others.and_then(|key| self.get(key)).is_some_and(|one| one.has_id(&session.session_id))
+        let other = self.key_of_owner(ended).filter(|key| *key != session.key);
+        let other = other.and_then(|key| self.get(key));
+        // A late hook may say that its process ended after it was seen to be dead.
+        let ended_ms = |other: &Session, at: Moment| {
+            let until_ms = other.owner.as_ref().map(|owner| owner.lived_until_ms);
+            until_ms.filter(|ms| 0 < *ms).map_or(at.wall_ms, |ms| ms.min(at.wall_ms))
         };
-        let is_after_it = |at: Moment| session.may_live() || owner.lived_until_ms < at.wall_ms;
-        let is_persons = by_person.is_some_and(is_after_it) && held_it();
+        let outlived = |other: &Session, at: Moment| {
+            let is_longer = session.may_live() || owner.lived_until_ms < ended_ms(other, at);
+            other.has_id(&session.session_id) && is_longer
+        };
+        let is_last = other.zip(at).is_some_and(|(other, at)| outlived(other, at));
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
-        (is_younger || is_persons) && !is_known
+        (is_younger || is_last) && !is_known
     }
 }

@@ -154,10 +154,12 @@ impl State {
         let settings = &self.header.settings;
         let is_switched_on = match session.kind {
             Some(Kind::Headless) => settings.headless_answers,
-            Some(Kind::Interactive) | None => {
+            Some(Kind::Interactive) => {
                 let is_allowed = session.marks.asks_for_agents == Some(true);
                 is_of_agent && is_allowed && self.is_unattended(session)
             }
+            // It may be a headless run, whose prompts its owner did not allow to be hidden.
+            None => false,
         };
         let kind = NoticeKind::Need(NeedKind::Permission);
         settings.remote_answers && is_switched_on && settings.notice.has_channel_for(kind)

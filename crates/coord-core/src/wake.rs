@@ -21,14 +21,15 @@ pub fn is_armed(marks: &Marks) -> bool {
 }
 
 impl State {
-    /// Whether coord may wake the session by itself (H-14, H-15, H-25): it is unattended, and nothing else
-    /// prevents it.
+    /// Whether coord may wake the session by itself (H-14, H-15, H-25): it is unattended, its client has not gone over to
+    /// another conversation, and nothing else prevents it.
     pub(crate) fn is_ours_to_wake(&self, session: &Session) -> bool {
         let is_ours = self.is_local(session)
             && session.kind == Some(Kind::Interactive)
             && session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
         let is_plain = session.contested.is_none()
+            && !session.may_have_another()
             && session.recovery.pending.is_none()
             && session.recovery.needs_operator.is_none();
         is_ours && is_plain && self.is_unattended(session)

@@ -57,7 +57,7 @@ pub struct Owner {
     /// Once it is gone: it lived at least until then, milliseconds since 1970; 0 if unknown (H-18).
     #[serde(default)]
     pub lived_until_ms: u64,
-    /// When a younger process ended the conversation, milliseconds since 1970; 0 for never. If this harness was
+    /// When another process ended the conversation, milliseconds since 1970; 0 for never. If this harness was
     /// dead by then, that was the end of the session (G6).
     #[serde(default)]
     pub ended_elsewhere_ms: u64,
@@ -206,7 +206,7 @@ impl Protected<Option<Owner>> {
         owner.lived_until_ms = 0;
     }
 
-    /// A younger process ended the conversation (G6).
+    /// Another process ended the conversation (G6, S0-25f).
     pub(crate) fn note_ended_elsewhere(&mut self, at: Moment) {
         let Some(owner) = &mut self.0 else { return };
         owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);

@@ -419,6 +419,13 @@ impl Session {
         self.owner.as_ref().is_some_and(|owner| owner.may_have_left)
     }
 
+    /// Whether its client's registry entry names another conversation: the hooks that report the change were lost, or are
+    /// on their way.
+    pub(crate) fn may_have_another(&self) -> bool {
+        let named = self.owner.as_ref().and_then(|owner| owner.registry_session.as_ref());
+        named.is_some_and(|named| *named != self.session_id)
+    }
+
     /// Whether only unverified events report it: no client is known that holds or held it (H-44).
     pub(crate) fn is_unowned(&self) -> bool {
         self.owner.is_none() && self.former_owners.is_empty()

@@ -533,10 +533,11 @@ fn g6_an_end_elsewhere_is_of_every_record_of_its_conversation() {
     assert_eq!(passed_on.collect::<Vec<_>>(), [true, true]);
 }
 
-// G6: two clients have a conversation. One crashes, and in the other, which is older, a person ends it: it is not
-// brought back (seed 1210520000484). Where it ended before that crash, the crash is brought back.
+// G6, S0-25f: two clients have a conversation. One crashes, and the other, which is older, ends later, by a person or by a
+// signal: it is not brought back (seeds 1210520000484, 3848046074). Where that end was before the crash, the crash is
+// brought back.
 #[test]
-fn g6_a_person_who_ends_a_conversation_ends_it_in_every_process() {
+fn g6_the_last_process_that_ends_a_conversation_ends_it_for_all() {
     // It was spooled, and its client is gone by now.
     let ends = |world: &mut World, reason| {
         let mut event = world.event("s1", 100, reason, 0.0);
@@ -545,7 +546,7 @@ fn g6_a_person_who_ends_a_conversation_ends_it_in_every_process() {
         world.pass(5.0);
     };
     for (ends_first, reason, is_over) in
-        [(false, EXIT, true), (true, EXIT, false), (false, END, false)]
+        [(false, EXIT, true), (true, EXIT, false), (false, END, true), (true, END, false)]
     {
         let mut world = World::new();
         world.open("s1", 100, Kind::Interactive);

@@ -1,7 +1,7 @@
 //! How long a session waits for its quota, and how that ends (R-11, S1-18, S1-20 to S1-22, H-21).
 
 use crate::crashes::{PID, at_rest, living, unattended};
-use crate::world::{END, PROMPT, STOP, World};
+use crate::world::{END, PROMPT, STOP, World, entry};
 
 use coord_model::{
     Action, Command, Effect, Event, Failure, HookKind, Input, Intent, Kind, LastWords, Outcome,
@@ -110,6 +110,24 @@ fn a_turn_that_ends_well_ends_the_wait() {
     assert_eq!(wakes(&mut world), []);
     limited(&mut world);
     assert!(probed_after(&mut world) < 20.0, "another limit begins anew");
+}
+
+// S1-22, R-07: the hooks that tell that a client went over to another conversation were lost. By its registry, that
+// conversation waits for nothing (seed 1982821235).
+#[test]
+fn a_client_that_has_another_conversation_is_not_woken() {
+    let mut world = unattended();
+    limited(&mut world);
+    let says = |world: &mut World, id: &str| {
+        let changed_ms = world.now().wall_ms;
+        world.registry(PID, entry(id, Some(RegistryStatus::Idle), changed_ms), false);
+    };
+    says(&mut world, "s9");
+    world.pass(24.0 * 3_600.0);
+    assert_eq!(wakes(&mut world), []);
+    says(&mut world, "s1");
+    world.pass(60.0);
+    assert_eq!(wakes(&mut world).len(), 1, "it has this one again");
 }
 
 /// The look that precedes a probe.

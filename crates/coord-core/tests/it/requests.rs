@@ -15,7 +15,7 @@ use coord_model::{
 
 use crate::crashes::{PID, in_a_turn};
 use crate::notices::through;
-use crate::world::{PROMPT, STOP, World, entry, no_registry, order, process, settings};
+use crate::world::{PROMPT, START, STOP, World, entry, no_registry, order, process, settings};
 
 const CALL: &str = "toolu_1";
 const HOOK: u32 = 900;
@@ -229,6 +229,27 @@ fn h_38_an_unverified_request_asks_nobody() {
     world.send(event);
     assert_eq!(may(&world, request), Err(NotAnswerable::Headless));
     assert_eq!(*world.session("s1").needs, []);
+}
+
+// H-38, H-24: a client of which nothing tells whether it is interactive may be a headless run, where that is switched off.
+#[test]
+fn h_38_a_client_of_unknown_kind_asks_nobody() {
+    for (kind, may_ask) in [(None, false), (Some(Kind::Interactive), true)] {
+        let mut world = World::new();
+        world.take(&settings(Settings { headless_answers: false, ..hidden(600_000) }));
+        let mut start = world.event("s1", PID, START, 0.0);
+        start.harness.as_mut().unwrap().kind = kind;
+        world.send(start);
+        world.seen_alive(PID);
+        let whom = Whom::Session(world.session("s1").key);
+        let (asks_for_agents, unattended) = (Some(true), Some(true));
+        let marks = MarkChange { asks_for_agents, unattended, ..MarkChange::default() };
+        world.take(&order(Command::Attend { whom, marks }));
+        world.hook("s1", PID, PROMPT);
+        let request = asks(&mut world, "Bash", Some("agent-1"));
+        let waits = world.session("s1").waits.iter().find(|wait| wait.request == Some(request));
+        assert_eq!(waits.is_some_and(|wait| wait.hidden_until.is_some()), may_ask, "{kind:?}");
+    }
 }
 
 // H-38: the bound is for all prompts of a run together.

@@ -8,7 +8,7 @@ use coord_model::{
 
 use super::mail::{LEASE_S, OTHER, id};
 use crate::crashes::{PID, at_rest, living, unattended};
-use crate::world::{PROMPT, STOP, World, process};
+use crate::world::{PROMPT, STOP, World, entry, process};
 
 /// What happens to a session first.
 type Make = fn(&mut World);
@@ -79,7 +79,15 @@ fn who_is_at_something_is_not_woken() {
 // H-02, H-13, H-14, G4: so does each thing that coord is at, or that it may not touch.
 #[test]
 fn whom_coord_may_not_touch_is_not_woken() {
-    let makes: [(&str, Make, &str); 6] = [
+    let makes: [(&str, Make, &str); 7] = [
+        (
+            "its client went over to another conversation, and the hooks that tell so were lost",
+            |world| {
+                let changed_ms = world.now().wall_ms;
+                world.registry(PID, entry("s9", Some(RegistryStatus::Idle), changed_ms), false);
+            },
+            "the client's registry names another conversation",
+        ),
         (
             "it is being ended",
             |world| {
