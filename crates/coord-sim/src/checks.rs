@@ -386,12 +386,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether the client that coord resumed it in was ended by its user before it was proved to be one: the
-    /// record is of the dead one still, and its conversation is over (G6).
+    /// Whether its user ended a later client of the conversation, and nothing proved that client to be one: the record
+    /// is of the dead one still, and its conversation is over (G6).
     fn was_ended_later(&self, session: &Session, life: &Life) -> bool {
         self.lives.values().any(|later| {
-            let is_of_it = later.is_ours && later.session_id == session.session_id;
-            is_of_it && life.started < later.started && later.is_ending
+            let is_of_it = later.session_id == session.session_id && later.is_ending;
+            is_of_it && life.started < later.started
         })
     }
 

@@ -277,7 +277,12 @@ impl Simulation {
         for message in state.messages() {
             let is_read = self.messages.read.contains_key(&message.id);
             let to = message.session().and_then(|key| state.session(key));
-            let is_mixed = to.is_some_and(|one| self.messages.doubled.contains(&one.session_id));
+            // Its client may have gone over to another conversation since.
+            let is_mixed = to.is_some_and(|one| {
+                let doubled = &self.messages.doubled;
+                let mut former = one.previous_ids.iter();
+                doubled.contains(&one.session_id) || former.any(|id| doubled.contains(id))
+            });
             let is_done = matches!(message.state, MessageState::Processed { .. });
             if is_done && !is_read && !is_mixed {
                 let what = format!("{}: delivered, and no model has read it", message.id);

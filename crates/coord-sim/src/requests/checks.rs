@@ -4,8 +4,8 @@
 //!   prompt of that hook is open, or when the coordinator could not have seen its end for longer than [`ENDS_WITHIN`].
 //! * No hook waits longer than that after the coordinator could see the end of its prompt, or where nobody may reply.
 //!   The coordinator can see it while it runs, is not stopped and has its disk, in the client's registry or by the result
-//!   of the call, unless the same call is being asked for again. A hook whose prompt it never knew has [`UNKNOWN_WITHIN`],
-//!   since its event may be on its way.
+//!   of the call, unless the same call is being asked for again, or the prompt may be the one of an equal call. A hook
+//!   whose prompt it never knew has [`UNKNOWN_WITHIN`], since its event may be on its way.
 //! * No hook hides a prompt beyond its bound, and none where that is not allowed ([`super::hidden`]).
 //! * No reply is taken that its prompt does not take, and what is printed is the call's own input with nothing but the
 //!   answers, or the mode, added.
@@ -13,7 +13,7 @@
 //!   hooks are lost or late, or power is cut, it may be taken for that of a call with the same input; the outcome is then
 //!   that of the other call.
 
-use coord_core::Session;
+use coord_core::{Session, Wait};
 use coord_model::{ProcessRef, ReplyOutcome, RequestId};
 use serde_json::Value;
 
@@ -44,6 +44,7 @@ impl Simulation {
                     (life.was_known, life.needless_since) = (true, None);
                 }
                 life.was_shown |= life.was_known && self.is_shown_now(&life);
+                life.may_be_anothers |= life.is_waiting() && self.is_nameless_beside_equal(&life);
                 let since = life.needless_since.unwrap_or(self.time);
                 life.needless_since = self.is_needless(&life).then_some(since);
                 if judged.is_ok() {
@@ -89,7 +90,7 @@ impl Simulation {
         let call = id.and_then(|call| self.requests.calls.get(call));
         let is_closed = call.is_some_and(|call| call.closed.is_some());
         let is_told = call.is_some_and(|call| call.is_over_told && call.hooks == 1);
-        let is_told = is_told && !self.is_asked_again(id, call);
+        let is_told = is_told && !life.may_be_anothers && !self.is_asked_again(id, call);
         let is_current = self.registry_stale_until <= self.time;
         let is_seen = is_current && self.says_waiting(life.ask.harness) == Some(false);
         let tells = if life.ask.has_dialog {
@@ -114,6 +115,20 @@ impl Simulation {
             let others = self.requests.calls.iter().filter(|(other, _)| Some(*other) != id);
             others.into_iter().any(|(_, other)| is_same(call, other))
         })
+    }
+
+    /// Whether the coordinator knows of another open prompt with the same input, and does not know which call this one is
+    /// about: it takes the first result for that of the first prompt. Of one that was refused nothing tells where the
+    /// registry does not.
+    fn is_nameless_beside_equal(&self, life: &HookLife) -> bool {
+        let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
+        let Some(session) = state.and_then(|state| state.session_of(life.ask.harness)) else {
+            return false;
+        };
+        let (its, others): (Vec<&Wait>, Vec<&Wait>) =
+            session.waits.iter().partition(|wait| wait.request == Some(life.ask.request));
+        let is_equal = |other: &&Wait| its.iter().any(|wait| wait.digest == other.digest);
+        its.iter().any(|wait| wait.call.is_none()) && others.iter().any(is_equal)
     }
 
     /// Whether the coordinator can see that the dialog of a hook's prompt is on the screen.

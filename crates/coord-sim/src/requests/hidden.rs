@@ -59,7 +59,14 @@ impl Simulation {
             *self.requests.hidden.of_client.entry(client).or_default() += passed;
         }
         self.requests.hooks = hooks;
-        self.requests.hidden.counted_at = self.can_see().then(|| self.mono_ns());
+        self.requests.hidden.counted_at = self.can_end_waits().then(|| self.mono_ns());
+    }
+
+    /// Whether the coordinator ends waits that last too long. A record of that which failed is written again a little
+    /// later.
+    fn can_end_waits(&self) -> bool {
+        let serving = self.serving.as_ref().filter(|_| self.can_see());
+        serving.is_some_and(|one| one.coordinator().has_met_deadlines(self.now()))
     }
 
     /// For how long a hook has waited since the last look, while the coordinator could act, in nanoseconds.

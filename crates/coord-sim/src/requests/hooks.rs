@@ -29,6 +29,8 @@ pub(super) struct HookLife {
     pub(super) was_known: bool,
     /// The coordinator could see its dialog on the screen since then.
     pub(super) was_shown: bool,
+    /// The coordinator did not know which call it asks for while another prompt with the same input was open.
+    pub(super) may_be_anothers: bool,
     /// Since when the coordinator can see that the hook need not wait.
     pub(super) needless_since: Option<Time>,
     /// For how long it kept its prompt from everybody at a terminal.
@@ -79,6 +81,7 @@ impl Simulation {
             waits_since: None,
             was_known: false,
             was_shown: false,
+            may_be_anothers: false,
             needless_since: None,
             hides: Hides::default(),
         };
