@@ -161,7 +161,13 @@ async function answers(page, url) {
   await text(page, "#all-requests legend", "Which region?");
   await keys(page, "n");
   await until(page, (first) => document.getElementById("session-name").textContent !== first, first);
+  await text(page, "#all-requests .card .buttons", "Answer…");
   await keys(page, "2", "a");
+  await text(page, ".card .error", "has no answer");
+  // What was chosen stays when the request is shown anew.
+  await step("chosen");
+  await text(page, "#all-requests .card h3", "builder asks a question");
+  equal(await page.$$eval("#all-requests fieldset input:checked", (all) => all.map((one) => one.value)), ["2"], "what was chosen");
   await text(page, ".card .error", "has no answer");
   await keys(page, "4", "5", "a");
   await text(page, "#dialog-title", 'Answer "Which region?" with "us-east" and "Which tests?" with "unit, whole"?');

@@ -44,8 +44,11 @@ function drawCard(one) {
     return setText(old.querySelector(".age"), age);
   }
   if (old && outcomes.has(one.need)) return;
-  const card = make("article", "card");
+  const card = old ?? make("article", "card");
+  const entered = enteredIn(card);
   [card.key, card.request] = [key, one];
+  card.classList.remove("is-over");
+  card.replaceChildren();
   card.append(make("h3", "", make("span", "", `${one.name} ${one.title}`), make("span", "age", age)));
   card.append(make("p", "place", one.place));
   card.append(make("p", "left", left));
@@ -64,8 +67,30 @@ function drawCard(one) {
     card.append(make("p", "dim", "Answering needs coordctl dashboard."));
   }
   card.append(make("p", "terminal", "At the terminal: ", make("code", "", one.terminal)));
-  old?.replaceWith(card);
+  enterAgain(card, entered);
   cards.set(one.need, card);
+}
+
+const fieldsOf = (card) => [...card.querySelectorAll("fieldset input")];
+
+/** What a person has entered into a card, and where the focus is. */
+function enteredIn(card) {
+  const fields = fieldsOf(card);
+  return {
+    questions: JSON.stringify(card.request?.questions),
+    values: fields.map(({ checked, value }) => ({ checked, value })),
+    focused: fields.indexOf(document.activeElement),
+    error: card.querySelector(".error")?.textContent,
+  };
+}
+
+/** A card that is drawn anew with the same questions keeps that. */
+function enterAgain(card, { questions, values, focused, error }) {
+  if (questions !== JSON.stringify(card.request.questions)) return;
+  const fields = fieldsOf(card);
+  fields.forEach((field, at) => Object.assign(field, values[at]));
+  fields[focused]?.focus({ preventScroll: true });
+  if (error) tellBeside(card, error);
 }
 
 /** The input. Each of its lines has a mark before it, so that a line that is wrapped does not look like two. */

@@ -447,6 +447,26 @@ impl Drop for Tmux<'_> {
     }
 }
 
+/// Runs a line of shell in a pane, where a person could be; its exit code and output.
+#[track_caller]
+pub(crate) fn by_person(
+    home: &Home,
+    tmux: &Tmux<'_>,
+    program: &str,
+    arguments: &str,
+) -> (i32, String) {
+    let (root, program) = (home.root(), programs().join(program));
+    let file = home.tmp().join(format!("said-{}", arguments.replace([' ', '/'], "_")));
+    let (out, root, program) = (file.display(), root.display(), program.display());
+    let line = format!(
+        "{{ COORD_HOME='{root}' '{program}' {arguments}; echo $?; }} >'{out}.new' 2>&1; mv '{out}.new' '{out}'"
+    );
+    tmux.run(&["new-window", "-d", &line]);
+    let text = wait_until("the command has ended", || fs::read_to_string(&file));
+    let (text, code) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
+    (code.parse().unwrap(), text.to_owned())
+}
+
 /// The processes of coord's programs that run with this home.
 #[track_caller]
 pub(crate) fn programs_of(home: &Home) -> Vec<u32> {

@@ -1,7 +1,7 @@
 //! Messages to sessions, through the command line (S4-24 to S4-26, H-04, H-21): whom they are for, what they wait
 //! for and how that is said, with a coordinator and without.
 
-use super::harness::{Harness, Tmux};
+use super::harness::{Harness, Tmux, by_person};
 use super::wire::{event, here, post, with};
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session_when};
@@ -228,21 +228,6 @@ fn the_same_is_sent_once() {
     assert!(other.stderr.contains("another key") && other.stderr.contains(&keyed), "{other:?}");
     assert_eq!(other.stderr.lines().count(), 1, "{other:?}");
     assert_eq!(json_of(&home, &["queue", "show", &first])["folded"], 1);
-}
-
-/// Runs a line of shell in a pane, where a person could be; its exit code and output.
-#[track_caller]
-fn by_person(home: &Home, tmux: &Tmux<'_>, program: &str, arguments: &str) -> (i32, String) {
-    let (root, program) = (home.root(), programs().join(program));
-    let file = home.tmp().join(format!("said-{}", arguments.replace([' ', '/'], "_")));
-    let (out, root, program) = (file.display(), root.display(), program.display());
-    let line = format!(
-        "{{ COORD_HOME='{root}' '{program}' {arguments}; echo $?; }} >'{out}.new' 2>&1; mv '{out}.new' '{out}'"
-    );
-    tmux.run(&["new-window", "-d", &line]);
-    let text = wait_until("the command has ended", || std::fs::read_to_string(&file));
-    let (text, code) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
-    (code.parse().unwrap(), text.to_owned())
 }
 
 // H-04, S4-24: a session may be meant by its name; who sends from a terminal is its operator.

@@ -13,7 +13,7 @@ use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::super::harness::{Harness, Tmux};
+use super::super::harness::{Harness, Tmux, by_person};
 use super::super::wire::{client_event, post, with};
 use super::live::{asking, asking_in};
 use super::{Page, answerable, started};
@@ -148,6 +148,10 @@ fn answers(browser: &str) {
         {"question": "Which tests?", "header": "T", "multiSelect": true, "options": [option("unit"), option("whole")]},
     ]});
     asking(&home, &mut second, "AskUserQuestion", &questions);
+    case.goes_on();
+    case.reaches("chosen");
+    let (code, said) = by_person(&home, &tmux, "coordctl", "attend session-two --name builder");
+    assert_eq!(code, 0, "{said}");
     case.goes_on();
     case.reaches("answered");
     let printed = goes_on(&mut second, "AskUserQuestion");
