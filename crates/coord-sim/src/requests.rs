@@ -80,8 +80,8 @@ struct Call {
     decision: Option<Decision>,
     /// The request whose hook decided it.
     decided_by: Option<RequestId>,
-    /// The coordinator was told that the call is over.
-    is_over_told: bool,
+    /// The events that tell the coordinator that the call is over.
+    ends: Vec<u128>,
     /// Hooks that were started for it.
     hooks: u32,
     /// Nobody sees it before its hooks have ended.

@@ -89,7 +89,7 @@ impl Simulation {
         let id = life.call.as_ref();
         let call = id.and_then(|call| self.requests.calls.get(call));
         let is_closed = call.is_some_and(|call| call.closed.is_some());
-        let is_told = call.is_some_and(|call| call.is_over_told && call.hooks == 1);
+        let is_told = call.is_some_and(|call| call.hooks == 1 && self.is_end_known(call));
         let is_told = is_told && !life.may_be_anothers && !self.is_asked_again(id, call);
         let is_current = self.registry_stale_until <= self.time;
         let is_seen = is_current && self.says_waiting(life.ask.harness) == Some(false);
@@ -144,12 +144,18 @@ impl Simulation {
         self.is_remote() && self.machine.get().passphrase.is_some()
     }
 
-    /// The coordinator was told the result of a call.
+    /// The coordinator is told the result of a call, maybe through the spool.
     pub(crate) fn call_is_over(&mut self, run: &Run) {
         let call = run.call_over.as_ref().and_then(|call| self.requests.calls.get_mut(call));
         if let Some(call) = call {
-            call.is_over_told = true;
+            call.ends.push(run.id);
         }
+    }
+
+    /// Whether the coordinator took in the result of a call.
+    fn is_end_known(&self, call: &Call) -> bool {
+        let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
+        state.is_some_and(|state| call.ends.iter().any(|id| state.has_seen(*id)))
     }
 
     /// A hook was answered: in time, and with what was replied to it.
