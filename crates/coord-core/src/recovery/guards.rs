@@ -213,6 +213,12 @@ impl State {
                 "two sources disagree about its state",
             ));
         }
+        if session.may_have_another() {
+            return Err(Stop::until_event(
+                Obstacle::NotKnown,
+                "the client's registry names another conversation",
+            ));
+        }
         let word = self.state_of(session, at.awake).state;
         if matches!(word, SessionState::Running | SessionState::Stalled) {
             return in_a_turn(session, at);
