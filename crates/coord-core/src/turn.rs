@@ -14,7 +14,7 @@ use crate::fusion;
 use crate::permission;
 use crate::quota;
 use crate::records::{
-    EarlyEnd, LastEvent, Presence, RegistryFact, Session, Source, Stamp, Starter, Turn,
+    EarlyEnd, LastEvent, Presence, RegistryFact, Session, Source, Stamp, Starter, Turn, Wait,
 };
 use crate::stall;
 
@@ -55,7 +55,7 @@ pub(crate) fn apply(
     note_newest(session, event, stamp);
     let is_before_edge = session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns);
     if is_before_edge || permission::is_over(session, event, stamp) {
-        take_late_stop(session, event);
+        take_late_stop(session, event, stamp);
         return false;
     }
     session.sign = at.awake;
@@ -86,8 +86,13 @@ pub(crate) fn apply(
 }
 
 /// A late Stop without a turn id still answers one of the prompts that were counted. Otherwise the turn of the
-/// newest prompt would seem to have another turn queued after it forever.
-fn take_late_stop(session: &mut Session, event: &HookEvent) {
+/// newest prompt would seem to have another turn queued after it forever. A late SubagentStop still ends the
+/// prompts of its subagent, whatever the main thread began meanwhile.
+fn take_late_stop(session: &mut Session, event: &HookEvent, stamp: Stamp) {
+    if event.kind == HookKind::SubagentStop && event.agent.is_some() {
+        let is_over = |wait: &Wait| wait.agent == event.agent && wait.mono_ns <= stamp.mono_ns;
+        session.waits.end_all_of(is_over);
+    }
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     let is_counted = is_stop && event.agent.is_none() && event.prompt_id.is_none();
     if is_counted {

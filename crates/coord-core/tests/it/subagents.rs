@@ -45,6 +45,22 @@ fn all(expected: &[(&str, bool)]) -> Vec<(String, bool)> {
     expected.iter().map(|(kind, ended)| ((*kind).to_owned(), *ended)).collect()
 }
 
+// the hook of a prompt overtook the end of a subagent that asks. Its prompt is over all the same (seed 224132320);
+// one that it asked later is not.
+#[test]
+fn a_late_end_of_a_subagent_ends_its_prompts() {
+    for (ago, is_over) in [(2.0, true), (10.0, false)] {
+        let mut world = in_a_turn();
+        world.subagent("a1", "Explore", started());
+        world.pass(5.0);
+        world.subagent("a1", "Explore", HookKind::PermissionRequest);
+        world.pass(2.0);
+        world.hook("s1", 11, PROMPT);
+        world.late_subagent("a1", HookKind::SubagentStop, ago);
+        assert_eq!(world.session("s1").waits.is_empty(), is_over, "{ago} s late");
+    }
+}
+
 // from start to stop; the next turn begins without those that ended.
 #[test]
 fn q_03_subagents_run_from_their_start_to_their_stop() {
