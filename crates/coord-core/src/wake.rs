@@ -29,7 +29,7 @@ impl State {
             && session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
         let is_plain = session.contested.is_none()
-            && !session.may_have_another()
+            && !session.registry_names_another()
             && session.recovery.pending.is_none()
             && session.recovery.needs_operator.is_none();
         is_ours && is_plain && self.is_unattended(session)

@@ -138,7 +138,7 @@ impl State {
             "the run is headless; delivered with its next turn"
         } else if !is_ours {
             "this coordinator may not wake the session; delivered with its next prompt"
-        } else if session.may_have_another() {
+        } else if session.registry_names_another() {
             "the client's registry names another conversation; delivered with the session's next prompt"
         } else if session.starter == Starter::Awaited || self.is_being_woken(session) {
             "the session was woken a moment ago; delivered when the turn ends"

@@ -421,7 +421,7 @@ impl Session {
 
     /// Whether its client's registry entry names another conversation: the hooks that report the change were lost, or are
     /// on their way.
-    pub(crate) fn may_have_another(&self) -> bool {
+    pub(crate) fn registry_names_another(&self) -> bool {
         let named = self.owner.as_ref().and_then(|owner| owner.registry_session.as_ref());
         named.is_some_and(|named| *named != self.session_id)
     }

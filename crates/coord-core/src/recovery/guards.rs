@@ -213,7 +213,7 @@ impl State {
                 "two sources disagree about its state",
             ));
         }
-        if session.may_have_another() {
+        if session.registry_names_another() {
             return Err(Stop::until_event(
                 Obstacle::NotKnown,
                 "the client's registry names another conversation",

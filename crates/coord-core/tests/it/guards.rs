@@ -4,7 +4,7 @@
 use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, launch, living, unattended,
 };
-use crate::world::{END, PROMPT, STOP, TOOL, World, entry, process};
+use crate::world::{END, PROMPT, STOP, TOOL, World, process};
 use coord_core::{Pending, Stage};
 use coord_model::{
     Action, Command, Effect, Event, HookKind, Input, Kind, MarkChange, Outcome, PaneState, Proof,
@@ -281,16 +281,12 @@ fn a_wait_that_is_over_is_not_told_of() {
 fn a_client_that_has_another_conversation_is_not_ended() {
     let mut world = at_rest();
     let session = world.key();
-    let says = |world: &mut World, id: &str| {
-        let changed_ms = world.now().wall_ms;
-        world.registry(PID, entry(id, Some(RegistryStatus::Idle), changed_ms), false);
-    };
-    says(&mut world, "s9");
+    world.says("s9", PID, RegistryStatus::Idle);
     world.command(Command::Recover { session, restart: true, when_idle: true });
     world.pass(60.0);
     assert!(!world.actions().iter().any(is_look));
     assert_eq!(world.waits_for(), "the client's registry names another conversation");
-    says(&mut world, "s1");
+    world.says("s1", PID, RegistryStatus::Idle);
     world.pass(60.0);
     let proof = living(&world);
     assert!(matches!(world.act(proof).1, Action::End { .. }), "it has this one again");

@@ -494,6 +494,14 @@ fn h_44_an_unverified_event_passes_nothing_on_between_the_dead() {
     }
 }
 
+/// Whether the conversation of this process's record went on in another one.
+fn is_passed_on(world: &World, pid: u32) -> bool {
+    let is_its = |session: &coord_core::Session| {
+        session.owner.as_ref().is_some_and(|owner| owner.id.process.pid == pid)
+    };
+    world.state.sessions().any(|session| is_its(session) && session.recovery.passed_on.is_some())
+}
+
 // H-42: two clients had a conversation and both died. What is heard of the first one is no taking up of the second's.
 #[test]
 fn h_42_a_record_that_went_on_elsewhere_passes_nothing_on() {
@@ -502,18 +510,11 @@ fn h_42_a_record_that_went_on_elsewhere_passes_nothing_on() {
     world.hook("s1", 200, RESUME);
     world.die(100, present("s1"));
     world.hook("s1", 200, PROMPT);
-    let passed_on = |world: &World, pid| {
-        let is_its = |session: &&coord_core::Session| {
-            session.owner.as_ref().is_some_and(|owner| owner.id.process.pid == pid)
-        };
-        let session = world.state.sessions().find(is_its).unwrap();
-        session.recovery.passed_on.is_some()
-    };
-    assert!(passed_on(&world, 100) && !passed_on(&world, 200));
+    assert!(is_passed_on(&world, 100) && !is_passed_on(&world, 200));
     world.die(200, present("s1"));
     world.late_hook("s1", 100, END, 0.0);
     world.registry(100, Registry::Absent, true);
-    assert!(!passed_on(&world, 200));
+    assert!(!is_passed_on(&world, 200));
 }
 
 // G6: two clients had a conversation and both died. Its user takes it up and ends it while nobody listens:
@@ -560,12 +561,27 @@ fn g6_the_last_process_that_ends_a_conversation_ends_it_for_all() {
         if !ends_first {
             ends(&mut world, reason.clone());
         }
-        let is_its = |session: &&coord_core::Session| {
-            session.owner.as_ref().is_some_and(|owner| owner.id.process.pid == 200)
-        };
-        let crashed = world.state.sessions().find(is_its).unwrap();
-        let passed_on = crashed.recovery.passed_on.is_some();
-        assert_eq!(passed_on, is_over, "first: {ends_first}, {reason:?}");
+        assert_eq!(is_passed_on(&world, 200), is_over, "first: {ends_first}, {reason:?}");
+    }
+}
+
+// G6: a hook that runs late may date the end of its process after that was seen to be dead. Who crashed after it was the
+// last to have the conversation.
+#[test]
+fn g6_no_process_ends_a_conversation_after_its_own_death() {
+    for (first, second, is_over) in [(100, 200, false), (200, 100, true)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s1", 200, RESUME);
+        for pid in [first, second] {
+            world.pass(5.0);
+            world.die(pid, present("s1"));
+        }
+        world.pass(5.0);
+        let mut event = world.event("s1", 100, END, 0.0);
+        event.provenance = Provenance::Claimed;
+        world.send(event);
+        assert_eq!(is_passed_on(&world, 200), is_over, "{first} died first");
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long a session waits for its quota, and how that ends (R-11, S1-18, S1-20 to S1-22, H-21).
 
 use crate::crashes::{PID, at_rest, living, unattended};
-use crate::world::{END, PROMPT, STOP, World, entry};
+use crate::world::{END, PROMPT, STOP, World};
 
 use coord_model::{
     Action, Command, Effect, Event, Failure, HookKind, Input, Intent, Kind, LastWords, Outcome,
@@ -118,14 +118,10 @@ fn a_turn_that_ends_well_ends_the_wait() {
 fn a_client_that_has_another_conversation_is_not_woken() {
     let mut world = unattended();
     limited(&mut world);
-    let says = |world: &mut World, id: &str| {
-        let changed_ms = world.now().wall_ms;
-        world.registry(PID, entry(id, Some(RegistryStatus::Idle), changed_ms), false);
-    };
-    says(&mut world, "s9");
+    world.says("s9", PID, RegistryStatus::Idle);
     world.pass(24.0 * 3_600.0);
     assert_eq!(wakes(&mut world), []);
-    says(&mut world, "s1");
+    world.says("s1", PID, RegistryStatus::Idle);
     world.pass(60.0);
     assert_eq!(wakes(&mut world).len(), 1, "it has this one again");
 }

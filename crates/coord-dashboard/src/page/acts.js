@@ -84,7 +84,7 @@ function enteredIn(card) {
   };
 }
 
-/** A card that is drawn anew with the same questions keeps that. */
+/** Puts that back into a card that was drawn anew with the same questions. */
 function enterAgain(card, { questions, values, focused, error }) {
   if (questions !== JSON.stringify(card.request.questions)) return;
   const fields = fieldsOf(card);

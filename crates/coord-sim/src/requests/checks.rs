@@ -118,8 +118,7 @@ impl Simulation {
     }
 
     /// Whether the coordinator knows of another open prompt with the same input, and does not know which call this one is
-    /// about: it takes the first result for that of the first prompt. Of one that was refused nothing tells where the
-    /// registry does not.
+    /// about: it takes the first result for that of the first prompt. Nothing but the registry tells that a prompt was refused.
     fn is_nameless_beside_equal(&self, life: &HookLife) -> bool {
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let Some(session) = state.and_then(|state| state.session_of(life.ask.harness)) else {

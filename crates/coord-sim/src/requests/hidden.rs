@@ -62,8 +62,8 @@ impl Simulation {
         self.requests.hidden.counted_at = self.can_end_waits().then(|| self.mono_ns());
     }
 
-    /// Whether the coordinator ends waits that last too long. A record of that which failed is written again a little
-    /// later.
+    /// Whether the coordinator ends waits that last too long. If the disk refuses the record of such an end, it is written
+    /// again within a heartbeat.
     fn can_end_waits(&self) -> bool {
         let serving = self.serving.as_ref().filter(|_| self.can_see());
         serving.is_some_and(|one| one.coordinator().has_met_deadlines(self.now()))

@@ -8,7 +8,7 @@ use coord_model::{
 
 use super::mail::{LEASE_S, OTHER, id};
 use crate::crashes::{PID, at_rest, living, unattended};
-use crate::world::{PROMPT, STOP, World, entry, process};
+use crate::world::{PROMPT, STOP, World, process};
 
 /// What happens to a session first.
 type Make = fn(&mut World);
@@ -82,10 +82,7 @@ fn whom_coord_may_not_touch_is_not_woken() {
     let makes: [(&str, Make, &str); 7] = [
         (
             "its client went over to another conversation, and the hooks that tell so were lost",
-            |world| {
-                let changed_ms = world.now().wall_ms;
-                world.registry(PID, entry("s9", Some(RegistryStatus::Idle), changed_ms), false);
-            },
+            |world| world.says("s9", PID, RegistryStatus::Idle),
             "the client's registry names another conversation",
         ),
         (
