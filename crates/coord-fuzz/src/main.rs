@@ -3,12 +3,15 @@
 mod engine;
 
 use anyhow::{Context, bail};
-use coord_fuzz::{Counting, TARGETS, Target};
+use coord_fuzz::{Counting, TARGETS};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
+use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -24,7 +27,7 @@ const STACK_BYTES: u64 = 2 * 1024 * 1024;
     after_help = "Examples:\n  coord-fuzz --minutes 10\n  coord-fuzz settings --minutes 60\n  coord-fuzz settings -- target/fuzz/settings/crash-1f2e3d4c\n\nAn input that fails is written to DIR/TARGET. Copy it to crates/coord-fuzz/corpus/TARGET to keep it. If the program\ndies without a word, its last input is DIR/TARGET/current."
 )]
 struct Args {
-    /// Parser to run [default: all, one after the other]
+    /// Parser to run [default: all, as many at once as there are processors]
     target: Option<String>,
     /// Time limit, for all targets together [default: none]
     #[arg(long, required_unless_present = "target")]
@@ -63,27 +66,29 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each target in processes of its own, since libFuzzer ends them: most of the time on short inputs, which are executed
-/// several times as fast and reach most of the code, then on inputs of any length.
+/// Runs every target, as many at once as there are processors.
 fn all(args: &Args) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("the path of this program")?;
-    let minutes = args.minutes.unwrap_or_default() / f64::from(u32::try_from(TARGETS.len())?);
-    let mut failed = Vec::new();
-    for Target { name, .. } in &TARGETS {
-        let short = format!("-max_len={SHORT_BYTES}");
-        for (share, length) in [(0.75, Some(short)), (0.25, None)] {
-            let mut command = Command::new(&program);
-            let minutes = minutes * share;
-            command.arg(name).arg(format!("--minutes={minutes}"));
-            command.arg(format!("--seed={}", args.seed)).arg("--dir").arg(&args.dir);
-            command.arg("--").args(length).args(&args.libfuzzer);
-            if !command.status().context("this program")?.success() {
-                failed.push(*name);
-                break;
+    let workers = available_parallelism().map_or(1, NonZero::get).min(TARGETS.len());
+    let rounds = u32::try_from(TARGETS.len().div_ceil(workers))?;
+    let minutes = args.minutes.unwrap_or_default() / f64::from(rounds);
+    let next = Mutex::new(TARGETS.iter());
+    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> anyhow::Result<Vec<&str>> {
+        let mut failed = Vec::new();
+        while let Some(target) = take() {
+            if !held(args, target.name, minutes)? {
+                failed.push(target.name);
             }
         }
-    }
-    // As libFuzzer does, so that it stands behind what that says.
+        Ok(failed)
+    };
+    let failed = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let ended = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        ended.collect::<anyhow::Result<Vec<_>>>()
+    })?
+    .concat();
+    // As libFuzzer does, so that it stands after what that says.
     let mut out = std::io::stderr();
     if failed.is_empty() {
         writeln!(out, "{} targets held", TARGETS.len())?;
@@ -91,4 +96,24 @@ fn all(args: &Args) -> anyhow::Result<ExitCode> {
     }
     writeln!(out, "FAILED: {}; inputs are in {}", failed.join(", "), args.dir.display())?;
     Ok(ExitCode::FAILURE)
+}
+
+/// Whether a target held, run in processes of its own, since libFuzzer ends them: most of the time on short inputs,
+/// which are executed several times as fast and reach most of the code, then on inputs of any length.
+fn held(args: &Args, name: &str, minutes: f64) -> anyhow::Result<bool> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    let short = format!("-max_len={SHORT_BYTES}");
+    for (share, length) in [(0.75, Some(short)), (0.25, None)] {
+        let mut command = Command::new(&program);
+        command.arg(name).arg(format!("--minutes={}", minutes * share));
+        command.arg(format!("--seed={}", args.seed)).arg("--dir").arg(&args.dir);
+        command.arg("--").args(length).args(&args.libfuzzer);
+        let output = command.output().context("this program")?;
+        // Whole, since others run beside it.
+        std::io::stderr().write_all(&[output.stdout, output.stderr].concat())?;
+        if !output.status.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
