@@ -1,5 +1,6 @@
 //! What is wrong with a file, and where: one line, with the remedy.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -9,6 +10,9 @@ use toml::de::{DeString, DeTable, DeValue, Error};
 use crate::agents::AGENTS;
 use crate::channels::CHANNELS;
 use crate::{AGENT_KEYS, CHANNEL_KEYS, Effective, Key, TABLES, keys};
+
+/// Characters that an error keeps of a key that nobody knows; known ones are shorter.
+const CHARS_SHOWN: usize = 64;
 
 /// What is wrong with a file. One line, with the remedy.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub enum ConfigError {
     UnknownKey {
         /// Line, from 1.
         line: usize,
-        /// As written.
+        /// As written; of a long one the beginning.
         key: String,
         /// The nearest that does.
         nearest: &'static str,
@@ -61,9 +65,18 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// What an error keeps of a key of any length.
+fn beginning(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(CHARS_SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
+    }
+}
+
 impl ConfigError {
     pub(crate) fn unknown(key: &str, line: usize) -> Self {
-        Self::UnknownKey { line, key: key.to_owned(), nearest: nearest(key) }
+        let key = beginning(key);
+        Self::UnknownKey { line, nearest: nearest(&key), key: key.into_owned() }
     }
 
     pub(crate) fn syntax(error: &Error, text: &str) -> Self {

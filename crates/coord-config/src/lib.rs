@@ -326,6 +326,34 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_short_whatever_is_written() {
+        let long = "\u{1b}x".repeat(5_000);
+        let text = format!("{long:?}").replace("\\u{1b}", "\\u001b");
+        for written in [
+            format!("{text} = 1"),
+            format!("tracking.{text} = 1"),
+            format!("[recovery]\nmode = {text}"),
+            format!("[tracking]\nsettle = {text}"),
+            format!("[tracking]\nconfig_dirs = [{text}]"),
+            format!("[[loop.agent]]\nname = {text}"),
+            format!("[[loop.agent]]\n{text} = 1"),
+            format!("[[notify.channel]]\nkind = {text}"),
+            format!("[[notify.channel]]\n{text} = 1"),
+            format!("{text} = 1\n{text} = 2"),
+            format!("a = {text}{text}"),
+        ] {
+            let message = Config::parse(&written).unwrap_err().to_string();
+            assert!(message.len() < 1000, "{} bytes: {message}", message.len());
+        }
+        let key = "k".repeat(65);
+        let message = Config::parse(&format!("{key} = 1")).unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("line 1: unknown key \"{}…\";", &key[1..])),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn errors_name_line_key_and_remedy() {
         for (text, message) in [
             (
