@@ -1,6 +1,5 @@
 //! What is wrong with a file, and where: one line, with the remedy.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -11,8 +10,8 @@ use crate::agents::AGENTS;
 use crate::channels::CHANNELS;
 use crate::{AGENT_KEYS, CHANNEL_KEYS, Effective, Key, TABLES, keys};
 
-/// Characters that an error keeps of a key that nobody knows; known ones are shorter.
-const CHARS_SHOWN: usize = 64;
+/// Characters that an error keeps of an unknown key; all known ones are shorter.
+const KEY_CHARS_MAX: usize = 64;
 
 /// What is wrong with a file. One line, with the remedy.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub enum ConfigError {
     UnknownKey {
         /// Line, from 1.
         line: usize,
-        /// As written; of a long one the beginning.
+        /// As written; only the beginning if it is long.
         key: String,
         /// The nearest that does.
         nearest: &'static str,
@@ -65,18 +64,10 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What an error keeps of a key of any length.
-fn beginning(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(CHARS_SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
-        None => text.into(),
-    }
-}
-
 impl ConfigError {
     pub(crate) fn unknown(key: &str, line: usize) -> Self {
         let key = beginning(key);
-        Self::UnknownKey { line, nearest: nearest(&key), key: key.into_owned() }
+        Self::UnknownKey { line, nearest: nearest(&key), key }
     }
 
     pub(crate) fn syntax(error: &Error, text: &str) -> Self {
@@ -137,6 +128,15 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 
 fn all_keys() -> impl Iterator<Item = &'static Key> {
     keys().chain(AGENT_KEYS).chain(CHANNEL_KEYS)
+}
+
+/// What an error keeps of a key of any length.
+fn beginning(key: &str) -> String {
+    let mut kept: String = key.chars().take(KEY_CHARS_MAX).collect();
+    if kept.len() < key.len() {
+        kept.push('…');
+    }
+    kept
 }
 
 /// The known table or key that is written most alike.

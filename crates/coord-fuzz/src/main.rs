@@ -2,7 +2,7 @@
 
 mod engine;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use coord_fuzz::{Counting, TARGETS};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
@@ -84,7 +84,7 @@ fn all(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let failed = thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let ended = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        let ended = workers.into_iter().map(|one| one.join().map_err(|_| anyhow!("a panic"))?);
         ended.collect::<anyhow::Result<Vec<_>>>()
     })?
     .concat();
@@ -101,6 +101,7 @@ fn all(args: &Args) -> anyhow::Result<ExitCode> {
 /// Whether a target held, run in processes of its own, since libFuzzer ends them: most of the time on short inputs,
 /// which are executed several times as fast and reach most of the code, then on inputs of any length.
 fn held(args: &Args, name: &str, minutes: f64) -> anyhow::Result<bool> {
+    writeln!(std::io::stderr(), "{name}, for {minutes:.1} minutes")?;
     let program = std::env::current_exe().context("the path of this program")?;
     let short = format!("-max_len={SHORT_BYTES}");
     for (share, length) in [(0.75, Some(short)), (0.25, None)] {
@@ -109,7 +110,7 @@ fn held(args: &Args, name: &str, minutes: f64) -> anyhow::Result<bool> {
         command.arg(format!("--seed={}", args.seed)).arg("--dir").arg(&args.dir);
         command.arg("--").args(length).args(&args.libfuzzer);
         let output = command.output().context("this program")?;
-        // Whole, since others run beside it.
+        // At once, since other targets write beside it.
         std::io::stderr().write_all(&[output.stdout, output.stderr].concat())?;
         if !output.status.success() {
             return Ok(false);

@@ -30,6 +30,24 @@ fn check(name: &str, executions: u64) {
     let outcomes = text.lines().filter(|line| line.starts_with("outcome: ")).count();
     assert!(1 < outcomes, "all inputs fare alike:\n{text}");
 }
+
+/// Without a name all targets run, and each that fails is named.
+#[test]
+fn all_targets_run() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_coord-fuzz"));
+    run.args(["--minutes", "1", "--dir"]).arg(dir.path()).env("TMPDIR", dir.path());
+    let output = run.arg("--").arg(dir.path().join("missing/input")).output().expect("a run");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let named = text.lines().find_map(|line| line.strip_prefix("FAILED: "));
+    let (named, _) = named.and_then(|line| line.split_once(';')).expect("a list of what failed");
+    let mut named: Vec<&str> = named.split(", ").collect();
+    let mut all: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    named.sort_unstable();
+    all.sort_unstable();
+    assert_eq!((named, output.status.code()), (all, Some(1)), "{text}");
+}
+
 macro_rules! bounded {
     ($($test:ident $name:literal $executions:literal;)*) => {
         $(#[test]
