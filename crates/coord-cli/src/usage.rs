@@ -181,7 +181,7 @@ fn wrong_verb(program: Program, word: &str, rest: &[&str]) -> String {
     if verbs(other).iter().any(|verb| verb == word) {
         let why = match program {
             Program::Coord => "acts on a session",
-            Program::Coordctl => "only shows",
+            Program::Coordctl => "belongs to coord",
         };
         let line = std::iter::once(word).chain(rest.iter().copied()).collect::<Vec<_>>().join(" ");
         return format!("{word} {why}. → {} {line}", other.name());

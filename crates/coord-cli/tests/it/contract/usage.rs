@@ -35,7 +35,7 @@ fn u_09_what_was_meant_is_named() {
         ("coord", &["xyzzy"], "No command \"xyzzy\". → coord --help"),
         ("coord", &["inspect", "--need"], "No option --need. Did you mean --needs-me?"),
         ("coord", &["inspect", "--jsn"], "No option --jsn. Did you mean --json?"),
-        ("coordctl", &["inspect"], "inspect only shows. → coord inspect"),
+        ("coordctl", &["inspect"], "inspect belongs to coord. → coord inspect"),
         ("coordctl", &["recver", "site"], "No command \"recver\". Did you mean recover?"),
     ] {
         assert_eq!(says(&home, program, words), line, "{words:?}");
